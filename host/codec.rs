@@ -1,0 +1,59 @@
+//! The one form that values take between script, store and JSON.
+
+/// A value on its way between a script, a table and JSON (spec §4, "Values").
+#[derive(Clone, Debug, PartialEq)]
+pub enum Value {
+    /// `undefined`; left out of records, refused in a `where`.
+    Undefined,
+    Null,
+    Bool(bool),
+    /// A script's number without a fraction within ±(2^53−1). −0 is 0.
+    Int(i64),
+    /// A script's BigInt, within 64 bits; also an INTEGER outside ±(2^53−1) on its way to a script.
+    BigInt(i64),
+    /// Any other number, NaN and the infinities included (the codec refuses those).
+    Real(f64),
+    Text(String),
+    Blob(Vec<u8>),
+    /// A `Date`, in milliseconds since 1970.
+    Date(i64),
+    Array(Vec<Value>),
+    /// A plain object's own enumerable members, in order.
+    Object(Vec<(String, Value)>),
+}
+
+impl Value {
+    /// What this is, in the words of an error message: `a number`, `null`, `an array`.
+    pub fn kind(&self) -> &'static str {
+        match self {
+            Value::Undefined => "undefined",
+            Value::Null => "null",
+            Value::Bool(_) => "a boolean",
+            Value::Int(_) | Value::Real(_) => "a number",
+            Value::BigInt(_) => "a BigInt",
+            Value::Text(_) => "a string",
+            Value::Blob(_) => "a Uint8Array",
+            Value::Date(_) => "a Date",
+            Value::Array(_) => "an array",
+            Value::Object(_) => "an object",
+        }
+    }
+
+    /// The member `name` of an object; `None` for a missing member, `undefined`, or anything but an object.
+    pub fn get(&self, name: &str) -> Option<&Value> {
+        match self {
+            Value::Object(members) => {
+                members.iter().find(|(key, value)| key == name && *value != Value::Undefined).map(|(_, value)| value)
+            }
+            _ => None,
+        }
+    }
+
+    /// A string's text.
+    pub fn as_text(&self) -> Option<&str> {
+        match self {
+            Value::Text(text) => Some(text),
+            _ => None,
+        }
+    }
+}

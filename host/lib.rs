@@ -1,0 +1,28 @@
+//! oncehost runs plugins written in TypeScript and makes every write they do safe to repeat.
+//!
+//! The modules stand in reading order, from what everything uses to what uses everything:
+//! leaves, then `store`, `script` and `plugin`, then `bindings`, then `app`, `invoke` (the heart),
+//! `idempotency`, and last the ways in: `http`, `serve`, `cli`.
+
+pub mod clock;
+pub mod codec;
+pub mod config;
+pub mod failure;
+pub mod ids;
+
+pub mod query;
+pub mod schema;
+pub mod store;
+
+pub mod plugin;
+pub mod script;
+
+pub mod bindings;
+
+pub mod app;
+pub mod idempotency;
+pub mod invoke;
+
+pub mod cli;
+pub mod http;
+pub mod serve;

@@ -1,0 +1,5 @@
+//! The `oncehost` command.
+
+fn main() -> std::process::ExitCode {
+    oncehost::cli::main()
+}

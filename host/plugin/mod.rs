@@ -1,0 +1,179 @@
+//! Plugins: what a folder declares, compiled and checked, as an immutable snapshot.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+
+use crate::failure::Position;
+use crate::schema::Schema;
+
+/// A loaded plugin. A reload builds the next one; running work ends on the one it began with.
+#[derive(Debug)]
+pub struct Plugin {
+    pub id: String,
+    pub version: String,
+    /// SHA-256, hex, over everything that was read.
+    pub hash: String,
+    pub dir: PathBuf,
+    pub permissions: Permissions,
+    pub limits: PluginLimits,
+    /// By full name, e.g. `lane-change.create-event`.
+    pub actions: BTreeMap<String, Arc<Action>>,
+    pub flows: BTreeMap<String, Arc<Flow>>,
+    pub code: Arc<Code>,
+    pub schema: Arc<Schema>,
+    /// Values of `settings` that are not secret, as `ctx.settings` shows them.
+    pub settings: Json,
+}
+
+/// What `plugin.json` lets a plugin do.
+#[derive(Clone, Debug, Default)]
+pub struct Permissions {
+    pub data_read: bool,
+    pub data_write: bool,
+    pub flow_start: bool,
+    pub notify_publish: bool,
+    /// `events:TYPE`
+    pub events: Vec<String>,
+    /// `invoke:PLUGIN`
+    pub invoke: Vec<String>,
+    /// `http:HOST[:PORT]`
+    pub http: Vec<String>,
+}
+
+/// `limits` of `plugin.json`; `None` leaves the host's default.
+#[derive(Clone, Debug, Default)]
+pub struct PluginLimits {
+    pub handler_ms: Option<u64>,
+    pub read_ms: Option<u64>,
+    pub script_ms: Option<u64>,
+    pub memory_bytes: Option<u64>,
+    pub stack_bytes: Option<u64>,
+    pub result_bytes: Option<u64>,
+    pub host_calls: Option<u32>,
+    pub log_lines: Option<u32>,
+}
+
+/// One action: a handler file and its `config`.
+#[derive(Debug)]
+pub struct Action {
+    pub name: String,
+    /// Index of the handler's module in [`Code::modules`].
+    pub entry: usize,
+    pub kind: Kind,
+    pub key: KeyRule,
+    pub replay: Replay,
+    /// Input fields that are left out of the request hash.
+    pub transient: Vec<String>,
+    /// `config.input`, and the same ready to check with.
+    pub input: Option<InputSchema>,
+}
+
+/// A JSON Schema for an action's input.
+pub struct InputSchema {
+    pub source: Json,
+    pub validator: jsonschema::Validator,
+}
+
+impl fmt::Debug for InputSchema {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "InputSchema({})", self.source)
+    }
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Kind {
+    Write,
+    Read,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum KeyRule {
+    Optional,
+    Required,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Replay {
+    Response,
+    Rerun,
+}
+
+/// A flow definition, as far as starting it needs: the engine that runs flows comes later.
+#[derive(Debug)]
+pub struct Flow {
+    pub name: String,
+    /// The keys of `job.seed`, in order; empty without `job`.
+    pub seed: Vec<String>,
+    /// The whole definition as read.
+    pub definition: Json,
+}
+
+/// The compiled modules of a plugin, each an expression that evaluates to a *factory*
+/// `(function (imports, exports) { … })`; see `compile.rs` for its exact form.
+#[derive(Debug)]
+pub struct Code {
+    pub plugin: String,
+    pub modules: Vec<Module>,
+}
+
+/// One source file, compiled.
+#[derive(Debug)]
+pub struct Module {
+    /// Path as it is shown: `lane-change/handlers/lane-change/create-event.ts`. Also the script's file name in
+    /// the engine, so that stack frames carry it.
+    pub path: String,
+    /// The factory's JavaScript.
+    pub js: String,
+    /// Positions of `js` in `source`.
+    pub map: oxc_sourcemap::SourceMap<'static>,
+    pub source: String,
+    /// Indices of the modules that the import slots of the factory stand for.
+    pub imports: Vec<usize>,
+}
+
+impl Code {
+    /// Maps a place in a compiled module (line and column from 1) to the TypeScript source.
+    pub fn position(&self, _path: &str, _line: u32, _column: u32) -> Option<Position> {
+        None
+    }
+
+    /// The source line at a position, for messages.
+    pub fn source_line(&self, _position: &Position) -> Option<&str> {
+        None
+    }
+}
+
+/// One thing that is wrong with a plugin's folder.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Fault {
+    /// File relative to the plugins folder, and the place in it where there is one.
+    pub file: String,
+    pub line: Option<u32>,
+    pub column: Option<u32>,
+    /// What is wrong and what would be right, in one sentence or two.
+    pub message: String,
+    /// The offending line of the source, where there is one.
+    pub snippet: Option<String>,
+}
+
+/// Everything found in the plugins folder: the plugins that load, and the faults of those that do not.
+#[derive(Debug, Default)]
+pub struct Registry {
+    pub plugins: BTreeMap<String, Arc<Plugin>>,
+    /// By the folder's name.
+    pub broken: BTreeMap<String, Vec<Fault>>,
+}
+
+impl Registry {
+    /// Loads every folder below `dir` that holds a `plugin.json`.
+    ///
+    /// # Errors
+    /// When `dir` itself cannot be read.
+    pub fn load(_dir: &Path) -> Result<Self, std::io::Error> {
+        Ok(Self::default())
+    }
+}

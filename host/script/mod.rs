@@ -1,0 +1,126 @@
+//! The script engine: the only place that knows QuickJS.
+//!
+//! An [`Engine`] belongs to one thread. It runs a plugin's handler in a locked realm, with fresh modules for each
+//! run, and reaches the outside only through a [`Host`].
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use crate::clock::Millis;
+use crate::codec::Value;
+use crate::failure::{Failure, Position};
+use crate::plugin::Code;
+
+mod engine;
+
+pub use engine::Engine;
+
+/// What a script may ask of the host. Each is one global function or method of the contract (spec §4).
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+pub enum Binding {
+    StoreCreateIfAbsent,
+    StoreUpdate,
+    StoreDelete,
+    StoreGet,
+    StoreList,
+    StoreCount,
+    FlowStart,
+    FlowGet,
+    FlowCancel,
+    NotifyPublish,
+    StableId,
+}
+
+/// The level of a line that a script logs with `console`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Level {
+    Debug,
+    Info,
+    Warn,
+    Error,
+}
+
+/// The far side of the bindings: what one run of a script may do.
+pub trait Host {
+    /// Does one call. An `Err` reaches the script as `{ ok: false, error }` (`stableId` throws it).
+    fn call(&mut self, binding: Binding, args: Vec<Value>) -> Result<Value, Failure>;
+    /// Takes one line that the script logged.
+    fn log(&mut self, level: Level, line: String);
+}
+
+/// Limits of one engine (spec §5, defaults).
+#[derive(Clone, Debug)]
+pub struct EngineLimits {
+    /// Bytes of heap, for all that the engine holds.
+    pub memory: usize,
+    /// Bytes of stack.
+    pub stack: usize,
+}
+
+impl Default for EngineLimits {
+    fn default() -> Self {
+        Self { memory: 64 << 20, stack: 512 << 10 }
+    }
+}
+
+/// Limits of one run.
+#[derive(Clone, Debug)]
+pub struct RunLimits {
+    /// Wall time from the first line of the module to the settled result.
+    pub time: Duration,
+    /// Bytes of the result as JSON text.
+    pub result: usize,
+    /// Calls of bindings.
+    pub host_calls: u32,
+    /// Lines of `console`, and bytes of each line (the rest is cut, and said).
+    pub log_lines: u32,
+    pub log_line: usize,
+    /// Levels of nesting in arguments and in the result.
+    pub depth: u32,
+}
+
+impl Default for RunLimits {
+    fn default() -> Self {
+        Self {
+            time: Duration::from_secs(1),
+            result: 1 << 20,
+            host_calls: 10_000,
+            log_lines: 1_000,
+            log_line: 8 << 10,
+            depth: 128,
+        }
+    }
+}
+
+/// One run of an exported function.
+pub struct Call<'a> {
+    pub code: &'a Arc<Code>,
+    /// Index of the module in `code.modules` that holds the function.
+    pub entry: usize,
+    /// The exported function, `handle`.
+    pub export: &'a str,
+    /// The first argument, as JSON text.
+    pub input: &'a str,
+    /// The plain members of `ctx` (all but `stableId`), as the text of a JSON object.
+    pub ctx: &'a str,
+    /// What `Date.now()` says throughout.
+    pub now: Millis,
+    /// What `Math.random` and `crypto` are seeded from.
+    pub seed: [u8; 32],
+    pub limits: &'a RunLimits,
+}
+
+/// Why a run gave no result.
+#[derive(Clone, Debug, PartialEq)]
+pub enum ScriptError {
+    /// `throw new BizError(name, message, { status, details })`
+    Business { name: String, message: String, status: u16, details: serde_json::Value },
+    /// `throw new Discard(why)`
+    Discard { why: String },
+    /// An error of the host's, thrown on as it is; or a result that breaks the contract.
+    Host(Failure),
+    /// Anything else that was thrown: `message` has the error's name and message, `stack` the mapped stack.
+    Thrown { message: String, stack: String, position: Option<Position> },
+    /// Time, memory, stack, host calls or result size: `what` names the limit in a full sentence.
+    Limit { what: String, position: Option<Position> },
+}
