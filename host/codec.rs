@@ -41,19 +41,13 @@ impl Value {
 
     /// The member `name` of an object; `None` for a missing member, `undefined`, or anything but an object.
     pub fn get(&self, name: &str) -> Option<&Value> {
-        match self {
-            Value::Object(members) => {
-                members.iter().find(|(key, value)| key == name && *value != Value::Undefined).map(|(_, value)| value)
-            }
-            _ => None,
-        }
+        let Value::Object(members) = self else { return None };
+        members.iter().find(|(key, value)| key == name && *value != Value::Undefined).map(|(_, value)| value)
     }
 
     /// A string's text.
     pub fn as_text(&self) -> Option<&str> {
-        match self {
-            Value::Text(text) => Some(text),
-            _ => None,
-        }
+        let Value::Text(text) = self else { return None };
+        Some(text)
     }
 }
