@@ -6,6 +6,7 @@ use rusqlite::Connection;
 
 use super::StoreError;
 
+mod errors;
 pub mod records;
 
 /// A script's hold on the transaction it runs in. The connection is taken per host call, so that a run that hangs
