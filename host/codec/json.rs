@@ -49,7 +49,11 @@ pub fn from_json(json: &Json) -> Value {
 }
 
 /// A script's number as a value: [`Value::Int`] where it is whole and within ±(2^53−1); −0 is 0.
-#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "whole and within 2^53: both are exact")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "whole and within 2^53: both are exact"
+)]
 pub fn number_value(number: f64) -> Value {
     if number.fract() == 0.0 && number.abs() <= SAFE as f64 { Value::Int(number as i64) } else { Value::Real(number) }
 }
@@ -89,7 +93,9 @@ fn convert(value: &Value, rule: Rule, depth: usize) -> Result<Json, Unfit> {
         Value::BigInt(number) if rule == Rule::Leaving => Json::String(number.to_string()),
         Value::BigInt(_) => return fail("a BigInt is no JSON value; write String(value)"),
         Value::Blob(bytes) if rule == Rule::Leaving => Json::String(STANDARD.encode(bytes)),
-        Value::Blob(_) => return fail("a Uint8Array is no JSON value; keep it in a BLOB column or write it as a string"),
+        Value::Blob(_) => {
+            return fail("a Uint8Array is no JSON value; keep it in a BLOB column or write it as a string");
+        }
         Value::Date(millis) => match time::iso(*millis) {
             Some(text) if rule == Rule::Leaving => Json::String(text),
             Some(_) => return fail("a Date is no JSON value; write date.toISOString()"),

@@ -6,7 +6,8 @@ use jiff::civil::DateTime;
 use crate::clock::Millis;
 
 /// What an instant has to look like, for error messages.
-pub const WANTED: &str = "an ISO 8601 time with a zone, such as \"2026-01-31T08:30:00.000Z\" or \"2026-01-31T16:30:00+08:00\"";
+pub const WANTED: &str =
+    "an ISO 8601 time with a zone, such as \"2026-01-31T08:30:00.000Z\" or \"2026-01-31T16:30:00+08:00\"";
 
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 

@@ -5,9 +5,8 @@
 
 use super::column::Cell;
 use super::filter::{Compare, Filter, Test};
-use super::names::script_name;
 use super::order::{Order, Term};
-use crate::schema::{ColumnType, Table};
+use crate::schema::{ColumnType, TENANT, Table};
 
 /// SQL text and the values of its parameters.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -39,7 +38,7 @@ pub fn insert(target: Target<'_>, cells: &[Cell], unique: &[usize]) -> Statement
     let table = target.table;
     sql.push("INSERT INTO ").name(&table.name).push(" (");
     if !table.shared {
-        sql.push("\"tenant_id\", ");
+        sql.name(TENANT).push(", ");
     }
     sql.list(&table.columns, ", ", |sql, column| _ = sql.name(&column.name));
     sql.push(") VALUES (");
@@ -49,7 +48,7 @@ pub fn insert(target: Target<'_>, cells: &[Cell], unique: &[usize]) -> Statement
     sql.list(cells, ", ", |sql, cell| _ = sql.param(cell.clone()));
     sql.push(") ON CONFLICT (");
     if !table.shared {
-        sql.conflict_column("tenant_id", ColumnType::Text).push(", ");
+        sql.conflict_column(TENANT, ColumnType::Text).push(", ");
     }
     sql.list(unique, ", ", |sql, column| {
         let column = &table.columns[*column];
@@ -129,7 +128,7 @@ pub fn larger(target: Target<'_>, filter: &Filter, columns: &[usize], limit: i64
 
 /// The names that scripts use for these columns: `order_id, sku`.
 pub fn script_names(table: &Table, columns: &[usize]) -> String {
-    let names: Vec<&str> = columns.iter().map(|column| script_name(&table.columns[*column].name)).collect();
+    let names: Vec<&str> = columns.iter().map(|column| table.columns[*column].script_name()).collect();
     names.join(", ")
 }
 
@@ -164,7 +163,7 @@ impl Statement {
     fn rows(&mut self, target: Target<'_>, filter: &Filter) -> &mut Self {
         self.push(" WHERE ");
         if !target.table.shared {
-            self.push("t.\"tenant_id\" = ").param(Cell::Text(target.tenant.to_owned())).push(" AND ");
+            self.push("t.").name(TENANT).push(" = ").param(Cell::Text(target.tenant.to_owned())).push(" AND ");
         }
         self.filter(target.table, filter)
     }
@@ -247,7 +246,11 @@ impl Statement {
         };
         if !more.is_empty() {
             self.push(" OR (").column(table, term.column);
-            if *value == Cell::Null { self.push(" IS NULL") } else { self.push(" = ").param(value.clone()) };
+            if *value == Cell::Null {
+                self.push(" IS NULL")
+            } else {
+                self.push(" = ").param(value.clone())
+            };
             self.push(" AND ").after(table, more, values).push("))");
         }
         self.push(")")
