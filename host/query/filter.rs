@@ -115,7 +115,7 @@ impl Parser<'_> {
 
     fn branches(&mut self, branches: &[Value], path: &str, depth: usize) -> Result<Filter, Failure> {
         if branches.is_empty() && self.purpose == Purpose::Change {
-            return refuse(path, "is empty; give it at least one branch");
+            return refuse(path, "is empty, which could be taken for every row; give it at least one branch");
         }
         let mut any = Vec::with_capacity(branches.len());
         for (at, branch) in branches.iter().enumerate() {

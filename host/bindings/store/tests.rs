@@ -18,7 +18,7 @@ mod writing;
 const DDL: &str = "
     CREATE TABLE orders (tenant_id TEXT NOT NULL, id TEXT NOT NULL, number TEXT, total INTEGER, rate REAL,
         paid INTEGER CHECK (paid IN (0, 1)), extra TEXT, raw BLOB, due TEXT, constructor TEXT, created_at TEXT,
-        updated_at TEXT, PRIMARY KEY (tenant_id, id), CHECK (total <> 13)) STRICT;
+        updated_at TEXT, PRIMARY KEY (tenant_id, id), CHECK (total <> -13)) STRICT;
     CREATE UNIQUE INDEX orders_number ON orders (tenant_id, number);
     CREATE INDEX orders_total ON orders (tenant_id, total);
     CREATE TABLE lines (tenant_id TEXT NOT NULL, order_id TEXT NOT NULL, sku TEXT NOT NULL, qty INTEGER NOT NULL DEFAULT 1,
