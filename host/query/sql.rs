@@ -3,6 +3,8 @@
 //!
 //! What another database would say otherwise stands at the end.
 
+use std::fmt::Write as _;
+
 use super::column::Cell;
 use super::filter::{Compare, Filter, Test};
 use super::order::{Order, Term};
@@ -32,20 +34,21 @@ pub enum Set {
     Add(usize, Cell),
 }
 
-/// `INSERT … ON CONFLICT (unique) DO NOTHING`, with a cell for each column of the table.
-pub fn insert(target: Target<'_>, cells: &[Cell], unique: &[usize]) -> Statement {
+/// `INSERT … ON CONFLICT (unique) DO NOTHING`, with a cell for each column of the table; these are the first
+/// parameters.
+pub fn insert(target: Target<'_>, cells: Vec<Cell>, unique: &[usize]) -> Statement {
     let mut sql = Statement::default();
     let table = target.table;
     sql.push("INSERT INTO ").name(&table.name).push(" (");
-    if !table.shared {
-        sql.name(TENANT).push(", ");
-    }
     sql.list(&table.columns, ", ", |sql, column| _ = sql.name(&column.name));
-    sql.push(") VALUES (");
     if !table.shared {
-        sql.param(Cell::Text(target.tenant.to_owned())).push(", ");
+        sql.push(", ").name(TENANT);
     }
-    sql.list(cells, ", ", |sql, cell| _ = sql.param(cell.clone()));
+    sql.push(") VALUES (");
+    sql.list(cells, ", ", |sql, cell| _ = sql.param(cell));
+    if !table.shared {
+        sql.push(", ").param(Cell::Text(target.tenant.to_owned()));
+    }
     sql.push(") ON CONFLICT (");
     if !table.shared {
         sql.conflict_column(TENANT, ColumnType::Text).push(", ");
@@ -140,7 +143,10 @@ impl Statement {
 
     fn name(&mut self, name: &str) -> &mut Self {
         self.text.push('"');
-        self.text.push_str(&name.replace('"', "\"\""));
+        for (at, part) in name.split('"').enumerate() {
+            self.text.push_str(if at > 0 { "\"\"" } else { "" });
+            self.text.push_str(part);
+        }
         self.text.push('"');
         self
     }
@@ -149,8 +155,13 @@ impl Statement {
         self.push("t.").name(&table.columns[column].name)
     }
 
-    fn list<T>(&mut self, items: &[T], between: &str, mut write: impl FnMut(&mut Self, &T)) -> &mut Self {
-        for (at, item) in items.iter().enumerate() {
+    fn list<T>(
+        &mut self,
+        items: impl IntoIterator<Item = T>,
+        between: &str,
+        mut write: impl FnMut(&mut Self, T),
+    ) -> &mut Self {
+        for (at, item) in items.into_iter().enumerate() {
             if at > 0 {
                 self.push(between);
             }
@@ -279,8 +290,8 @@ const OVERFLOW: [&str; 2] = ["abs((", " IS NULL) * 0 - 9223372036854775807 - 1)"
 impl Statement {
     fn param(&mut self, cell: Cell) -> &mut Self {
         self.params.push(cell);
-        let number = self.params.len().to_string();
-        self.push("?").push(&number)
+        let _infallible = write!(self.text, "?{}", self.params.len());
+        self
     }
 
     /// A column of a conflict target. With the collation written out, an index with another one does not count, so

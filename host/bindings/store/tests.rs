@@ -11,6 +11,7 @@ use crate::schema::{Column, ForeignKey, Index, Schema};
 use crate::store::sqlite::Tx;
 
 mod arguments;
+mod filters;
 mod paging;
 mod values;
 mod writing;
