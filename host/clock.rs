@@ -11,7 +11,9 @@ pub type Millis = i64;
 pub fn iso(at: Millis) -> String {
     const FIRST: Millis = -62_135_596_800_000;
     const LAST: Millis = 253_402_300_799_999;
-    let instant = jiff::Timestamp::from_millisecond(at.clamp(FIRST, LAST)).unwrap_or(jiff::Timestamp::UNIX_EPOCH);
+    // A civil time, since jiff's instants end some hours before the year 9999 does.
+    let epoch = jiff::civil::date(1970, 1, 1).at(0, 0, 0, 0);
+    let instant = epoch.saturating_add(jiff::SignedDuration::from_millis(at.clamp(FIRST, LAST)));
     instant.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
 }
 

@@ -98,13 +98,19 @@ fn workflow_id(host: &Bindings, flow: &Flow, biz_id: &str) -> Result<String, Fai
 
 /// The seed's keys must be exactly those that the flow lists.
 fn check_seed(flow: &Flow, seed: &Value) -> Result<Value, Failure> {
-    let members = match seed {
+    let members: Vec<(String, Value)> = match seed {
         Value::Undefined => Vec::new(),
-        Value::Object(members) => {
-            members.iter().filter(|(_, value)| *value != Value::Undefined).cloned().collect::<Vec<_>>()
-        }
-        other => {
-            return Err(Failure::contract(format!("{START}: the seed must be an object, it is {}", other.kind())));
+        Value::Object(members) => members.iter().filter(|(_, value)| *value != Value::Undefined).cloned().collect(),
+        Value::Null
+        | Value::Bool(_)
+        | Value::Int(_)
+        | Value::BigInt(_)
+        | Value::Real(_)
+        | Value::Text(_)
+        | Value::Blob(_)
+        | Value::Date(_)
+        | Value::Array(_) => {
+            return Err(Failure::contract(format!("{START}: the seed must be an object, it is {}", seed.kind())));
         }
     };
     let missing: Vec<_> =

@@ -55,10 +55,12 @@ fn quoted(line: &[u8]) -> Result<String, Failure> {
     if !item.params.is_empty() {
         return Err(invalid("nothing may follow the closing quote"));
     }
-    match item.bare_item {
-        BareItem::String(text) => Ok(text.as_str().to_owned()),
-        BareItem::DisplayString(text) => Ok(text),
-        _ => Err(invalid("it is neither a String nor a Display String")),
+    if let BareItem::String(text) = item.bare_item {
+        Ok(text.as_str().to_owned())
+    } else if let BareItem::DisplayString(text) = item.bare_item {
+        Ok(text)
+    } else {
+        Err(invalid("it is neither a String nor a Display String"))
     }
 }
 

@@ -50,11 +50,14 @@ pub(crate) struct Job {
     pub _hold: Option<tokio::sync::OwnedMutexGuard<()>>,
 }
 
+/// Work that needs the connection for itself.
+type Exclusive = Box<dyn FnOnce(&Arc<Shared>) + Send>;
+
 /// What a writer does.
 pub(crate) enum Work {
     Invoke(Job),
     /// Something that needs the connection for itself, between groups.
-    Exclusive(Box<dyn FnOnce(&Arc<Shared>) + Send>),
+    Exclusive(Exclusive),
 }
 
 /// A plugin's lane.
