@@ -1,0 +1,6 @@
+//! What the tests share.
+
+pub mod host;
+pub mod scenario;
+pub mod shop;
+
