@@ -9,6 +9,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::StoreError;
 
+mod errors;
 pub mod keys;
 pub mod outbox;
 pub mod records;
