@@ -6,17 +6,6 @@ use std::sync::atomic::{AtomicI64, Ordering};
 /// Milliseconds since 1970-01-01T00:00:00Z.
 pub type Millis = i64;
 
-/// An instant as scripts and replies show it: ISO 8601, UTC, with milliseconds. Beyond the years 0001 to 9999, the
-/// nearest instant within them.
-pub fn iso(at: Millis) -> String {
-    const FIRST: Millis = -62_135_596_800_000;
-    const LAST: Millis = 253_402_300_799_999;
-    // A civil time, since jiff's instants end some hours before the year 9999 does.
-    let epoch = jiff::civil::date(1970, 1, 1).at(0, 0, 0, 0);
-    let instant = epoch.saturating_add(jiff::SignedDuration::from_millis(at.clamp(FIRST, LAST)));
-    instant.strftime("%Y-%m-%dT%H:%M:%S.%3fZ").to_string()
-}
-
 /// Where the time of day comes from.
 pub trait Clock: Send + Sync + Debug {
     /// The present instant.
@@ -56,17 +45,5 @@ impl ManualClock {
 impl Clock for ManualClock {
     fn now(&self) -> Millis {
         self.0.load(Ordering::SeqCst)
-    }
-}
-
-#[cfg(test)]
-mod tests {
-    use super::iso;
-
-    #[test]
-    fn instants_show_four_digit_years_and_milliseconds() {
-        assert_eq!(iso(0), "1970-01-01T00:00:00.000Z");
-        assert_eq!(iso(-62_135_596_800_000), "0001-01-01T00:00:00.000Z");
-        assert_eq!(iso(253_402_300_799_999), "9999-12-31T23:59:59.999Z");
     }
 }

@@ -75,7 +75,9 @@ fn modules_use_only_what_stands_below_them() {
     let mut faults = BTreeSet::new();
     for file in files(&root().join("host"), "rs") {
         let module = module_of(&file);
-        if ["lib", "main", "cli"].contains(&module.as_str()) || file.components().any(|part| part.as_os_str() == "tests") {
+        if ["lib", "main", "cli"].contains(&module.as_str())
+            || file.components().any(|part| part.as_os_str() == "tests")
+        {
             continue;
         }
         let own = rank(&module).unwrap_or_else(|| panic!("{module} has no rank; give it one in this test"));
@@ -114,9 +116,11 @@ fn files_stay_under_500_lines() {
         let folder = root().join(folder);
         for ending in ["rs", "ts", "js", "mjs"] {
             if folder.exists() {
-                long.extend(files(&folder, ending).into_iter().filter(|file| {
-                    fs::read_to_string(file).unwrap().lines().count() > 500
-                }));
+                long.extend(
+                    files(&folder, ending)
+                        .into_iter()
+                        .filter(|file| fs::read_to_string(file).unwrap().lines().count() > 500),
+                );
             }
         }
     }
@@ -130,7 +134,10 @@ fn architecture_names_every_module() {
     for file in files(&root().join("host"), "rs") {
         let name = file.file_stem().unwrap().to_str().unwrap();
         let name = if name == "mod" { file.parent().unwrap().file_name().unwrap().to_str().unwrap() } else { name };
-        if !text.contains(&format!("`{name}`")) && !text.contains(&format!("`{name}.rs`")) && !text.contains(&format!("`{name}/`")) {
+        if !text.contains(&format!("`{name}`"))
+            && !text.contains(&format!("`{name}.rs`"))
+            && !text.contains(&format!("`{name}/`"))
+        {
             missing.push(file.display().to_string());
         }
     }

@@ -19,7 +19,7 @@ pub fn members(invocation: &Invocation) -> String {
         "action": invocation.action,
         "invocationId": scope.invocation,
         "settings": scope.plugin.settings,
-        "now": crate::clock::iso(scope.now),
+        "now": crate::codec::time::shown(scope.now),
     });
     if let Some(key) = &scope.key {
         members["idempotencyKey"] = json!(key);

@@ -3,8 +3,8 @@
 use sha2::{Digest, Sha256};
 
 use super::{Bindings, ctx, leaving};
-use crate::clock;
-use crate::codec::Value;
+
+use crate::codec::{Value, time};
 use crate::failure::{Code, Failure};
 use crate::plugin::Flow;
 use crate::store::sqlite::workflows::{self, Start, Workflow};
@@ -164,7 +164,7 @@ fn describe(workflow_id: &str, workflow: Workflow) -> Value {
         ("flow".to_owned(), Value::Text(workflow.flow)),
         ("bizId".to_owned(), Value::Text(workflow.biz_id)),
         ("status".to_owned(), Value::Text(workflow.status)),
-        ("since".to_owned(), Value::Text(clock::iso(workflow.since))),
+        ("since".to_owned(), Value::Text(time::shown(workflow.since))),
         ("attempts".to_owned(), Value::Int(workflow.attempts)),
         ("error".to_owned(), error),
         ("steps".to_owned(), Value::Object(Vec::new())),

@@ -56,7 +56,7 @@ pub(super) fn delete(host: &mut Bindings, args: &[Value]) -> Result<Value, Failu
 pub(super) fn get(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "get(table, where)", args, 2, Need::Read)?;
     let filter = call.named(|| filter::parse(call.target.table, &call.args[1], Purpose::Read))?;
-    let mut rows = host.tx.with(|connection| records::list(connection, call.target, &filter, None, None, 2))?;
+    let mut rows = host.tx.read(|connection| records::list(connection, call.target, &filter, None, None, 2))?;
     if rows.len() > 1 {
         return call.named(|| {
             Err(Failure::contract(
@@ -71,7 +71,7 @@ pub(super) fn get(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure>
 pub(super) fn list(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "list(table, { where, orderBy, limit, cursor })", args, 2, Need::Read)?;
     let Page { filter, order, limit, binding, after } = call.named(|| page(call.target, &call.args[1]))?;
-    let mut rows = host.tx.with(|connection| {
+    let mut rows = host.tx.read(|connection| {
         records::list(connection, call.target, &filter, Some(&order), after.as_deref(), limit + 1)
     })?;
     let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -92,7 +92,7 @@ pub(super) fn list(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure
 pub(super) fn count(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "count(table, where)", args, 2, Need::Read)?;
     let filter = call.named(|| filter::parse(call.target.table, &call.args[1], Purpose::Read))?;
-    let count = host.tx.with(|connection| records::count(connection, call.target, &filter))?;
+    let count = host.tx.read(|connection| records::count(connection, call.target, &filter))?;
     Ok(object([("count", Value::Int(count))]))
 }
 
@@ -106,7 +106,13 @@ struct Call<'a> {
 
 impl<'a> Call<'a> {
     /// `form` is the call as it should be written, with `arity` arguments.
-    fn open(scope: &'a Scope, form: &'static str, args: &'a [Value], arity: usize, need: Need) -> Result<Self, Failure> {
+    fn open(
+        scope: &'a Scope,
+        form: &'static str,
+        args: &'a [Value],
+        arity: usize,
+        need: Need,
+    ) -> Result<Self, Failure> {
         let given = args.iter().rposition(|arg| *arg != Value::Undefined).map_or(0, |last| last + 1);
         if given > arity {
             return Err(Failure::contract(format!("store.{form} takes {arity} arguments; it got {given}")));
@@ -248,7 +254,9 @@ fn patch(scope: &Scope, table: &Table, value: &Value) -> Result<Vec<Set>, Failur
             Value::Object(operation) if numeric => match operation.as_slice() {
                 [(inc, by)] if inc == "inc" && *by != Value::Null => Set::Add(at, encode(table, at, name, by)?),
                 _ => {
-                    return Err(Failure::contract(format!("{name} takes a number, or {{ inc: n }} and nothing beside it")));
+                    return Err(Failure::contract(format!(
+                        "{name} takes a number, or {{ inc: n }} and nothing beside it"
+                    )));
                 }
             },
             member => Set::Put(at, encode(table, at, name, member)?),

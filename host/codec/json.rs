@@ -49,7 +49,11 @@ pub fn from_json(json: &Json) -> Value {
 }
 
 /// A script's number as a value: [`Value::Int`] where it is whole and within ±(2^53−1); −0 is 0.
-#[expect(clippy::cast_possible_truncation, clippy::cast_precision_loss, reason = "whole and within 2^53: both are exact")]
+#[expect(
+    clippy::cast_possible_truncation,
+    clippy::cast_precision_loss,
+    reason = "whole and within 2^53: both are exact"
+)]
 pub fn number_value(number: f64) -> Value {
     if number.fract() == 0.0 && number.abs() <= SAFE as f64 { Value::Int(number as i64) } else { Value::Real(number) }
 }
@@ -63,10 +67,10 @@ pub fn exact(value: &Value) -> Result<Json, Unfit> {
 }
 
 /// A value as it leaves a script (spec §4): BigInt as a decimal string, Uint8Array as base64, Date as ISO 8601;
-/// members that are `undefined` are left out.
+/// members that are `undefined` are left out, in an array it becomes null.
 ///
 /// # Errors
-/// NaN, the infinities, a Date outside the years 0001 to 9999, `undefined` in an array, or too deep.
+/// NaN, the infinities, a Date outside the years 0001 to 9999, or too deep.
 pub fn leaving(value: &Value) -> Result<Json, Unfit> {
     convert(value, Rule::Leaving, 0)
 }
@@ -77,6 +81,8 @@ fn convert(value: &Value, rule: Rule, depth: usize) -> Result<Json, Unfit> {
         return fail("the value is nested more than 100 levels deep");
     }
     Ok(match value {
+        // As `JSON.stringify` has it in arrays.
+        Value::Undefined if rule == Rule::Leaving => Json::Null,
         Value::Undefined => return fail("undefined is no JSON value; write null or leave it out"),
         Value::Null => Json::Null,
         Value::Bool(truth) => Json::Bool(*truth),
@@ -89,7 +95,9 @@ fn convert(value: &Value, rule: Rule, depth: usize) -> Result<Json, Unfit> {
         Value::BigInt(number) if rule == Rule::Leaving => Json::String(number.to_string()),
         Value::BigInt(_) => return fail("a BigInt is no JSON value; write String(value)"),
         Value::Blob(bytes) if rule == Rule::Leaving => Json::String(STANDARD.encode(bytes)),
-        Value::Blob(_) => return fail("a Uint8Array is no JSON value; keep it in a BLOB column or write it as a string"),
+        Value::Blob(_) => {
+            return fail("a Uint8Array is no JSON value; keep it in a BLOB column or write it as a string");
+        }
         Value::Date(millis) => match time::iso(*millis) {
             Some(text) if rule == Rule::Leaving => Json::String(text),
             Some(_) => return fail("a Date is no JSON value; write date.toISOString()"),

@@ -6,13 +6,21 @@ use jiff::civil::DateTime;
 use crate::clock::Millis;
 
 /// What an instant has to look like, for error messages.
-pub const WANTED: &str = "an ISO 8601 time with a zone, such as \"2026-01-31T08:30:00.000Z\" or \"2026-01-31T16:30:00+08:00\"";
+pub const WANTED: &str =
+    "an ISO 8601 time with a zone, such as \"2026-01-31T08:30:00.000Z\" or \"2026-01-31T16:30:00+08:00\"";
 
 const EPOCH: DateTime = DateTime::constant(1970, 1, 1, 0, 0, 0, 0);
 
 /// The form of an instant given in milliseconds since 1970; `None` outside the years 0001 to 9999.
 pub fn iso(millis: Millis) -> Option<String> {
     EPOCH.checked_add(SignedDuration::from_millis(millis)).ok().and_then(show)
+}
+
+/// The same for what the host shows; an instant outside those years as the nearest within them.
+pub fn shown(millis: Millis) -> String {
+    const FIRST: Millis = -62_135_596_800_000;
+    const LAST: Millis = 253_402_300_799_999;
+    iso(millis.clamp(FIRST, LAST)).unwrap_or_default()
 }
 
 /// Brings a written instant into the one form: an offset is converted, seconds and fraction may be missing.

@@ -117,7 +117,11 @@ pub fn decode(ty: ColumnType, cell: Cell) -> Result<Value, &'static str> {
     Ok(match (ty, cell) {
         (_, Cell::Null) => Value::Null,
         (ColumnType::Integer, Cell::Integer(number)) => {
-            if (-SAFE..=SAFE).contains(&number) { Value::Int(number) } else { Value::BigInt(number) }
+            if (-SAFE..=SAFE).contains(&number) {
+                Value::Int(number)
+            } else {
+                Value::BigInt(number)
+            }
         }
         (ColumnType::Real, Cell::Real(number)) if number.is_finite() => json::number_value(number),
         (ColumnType::Boolean, Cell::Bool(truth)) => Value::Bool(truth),

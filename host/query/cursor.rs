@@ -52,9 +52,8 @@ pub fn decode(text: &str, binding: &str, table: &Table, order: &Order) -> Result
     let parts = parts.ok_or_else(|| {
         Failure::contract("this is no cursor; pass the nextCursor of the page before as it is, or leave cursor out")
     })?;
-    let values = parts.split_first().filter(|(first, rest)| {
-        first.as_str() == Some(binding) && rest.len() == order.0.len()
-    });
+    let values =
+        parts.split_first().filter(|(first, rest)| first.as_str() == Some(binding) && rest.len() == order.0.len());
     let cells = values.and_then(|(_, rest)| {
         rest.iter().zip(&order.0).map(|(json, term)| read(table.columns[term.column].ty, json)).collect()
     });

@@ -77,9 +77,7 @@ pub fn parse(table: &Table, value: &Value, purpose: Purpose) -> Result<Filter, F
     let mut parser = Parser { table, purpose, tests: 0, values: 0 };
     let filter = parser.object(value, "where", 0)?;
     if purpose == Purpose::Change && filter == Filter::All(Vec::new()) {
-        return Err(Failure::contract(
-            "an empty where would match every row; say which ones, e.g. { id: { eq: id } }",
-        ));
+        return Err(Failure::contract("an empty where would match every row; say which ones, e.g. { id: { eq: id } }"));
     }
     Ok(filter)
 }
@@ -135,7 +133,9 @@ impl Parser<'_> {
     fn column(&mut self, name: &str, tests: &Value, path: &str, all: &mut Vec<Filter>) -> Result<(), Failure> {
         let column = names::column(self.table, name).map_err(|failure| match name {
             "or" => Failure::contract(format!("{path} takes an array of conditions: or: [{{ … }}, {{ … }}]")),
-            "and" | "AND" => Failure::contract(format!("{path}: the members of a where are ANDed already; leave `and` out")),
+            "and" | "AND" => {
+                Failure::contract(format!("{path}: the members of a where are ANDed already; leave `and` out"))
+            }
             "OR" => Failure::contract(format!("{path} is written in lower case: or: [{{ … }}, {{ … }}]")),
             _ => failure,
         })?;
@@ -193,7 +193,10 @@ impl Parser<'_> {
         }
         self.values += items.len();
         if items.len() > MAX_LIST || self.values > MAX_VALUES {
-            return refuse(path, "holds too many values: 1,000 in one list and 4,000 in one where are taken; ask in parts");
+            return refuse(
+                path,
+                "holds too many values: 1,000 in one list and 4,000 in one where are taken; ask in parts",
+            );
         }
         items.iter().enumerate().map(|(at, item)| cell(ty, item, &format!("{path}[{at}]"))).collect()
     }

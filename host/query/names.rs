@@ -24,7 +24,10 @@ pub fn is_hosts(column: &Column) -> bool {
 /// `CONTRACT` for what is no table name, `SCHEMA` for a table that `schema.sql` does not declare.
 pub fn table<'a>(schema: &'a Schema, plugin: &str, name: &Value) -> Result<&'a Table, Failure> {
     let Some(name) = name.as_text() else {
-        return Err(Failure::contract(format!("the first argument is a table's name, a string; it got {}", name.kind())));
+        return Err(Failure::contract(format!(
+            "the first argument is a table's name, a string; it got {}",
+            name.kind()
+        )));
     };
     if let Some(table) = schema.tables.get(name) {
         return Ok(table);
@@ -65,7 +68,9 @@ pub fn column(table: &Table, name: &str) -> Result<usize, Failure> {
             return Err(Failure::contract(format!("{name} is called {} in scripts", script_name(name))));
         }
         "tenant_id" if !table.shared => {
-            return Err(Failure::contract("tenant_id belongs to the host, which fills it and filters by it; leave it out"));
+            return Err(Failure::contract(
+                "tenant_id belongs to the host, which fills it and filters by it; leave it out",
+            ));
         }
         other => other,
     };

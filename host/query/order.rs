@@ -53,7 +53,9 @@ fn object(table: &Table, value: &Value, terms: &mut Vec<Term>) -> Result<(), Fai
     for (name, direction) in members {
         let column = names::column(table, name)?;
         if table.columns[column].ty == ColumnType::Json {
-            return Err(Failure::contract(format!("orderBy.{name} is JSON, which has no order; order by another column")));
+            return Err(Failure::contract(format!(
+                "orderBy.{name} is JSON, which has no order; order by another column"
+            )));
         }
         if terms.iter().any(|term| term.column == column) {
             return Err(Failure::contract(format!("orderBy names {name} twice; once is enough")));

@@ -247,7 +247,11 @@ impl Statement {
         };
         if !more.is_empty() {
             self.push(" OR (").column(table, term.column);
-            if *value == Cell::Null { self.push(" IS NULL") } else { self.push(" = ").param(value.clone()) };
+            if *value == Cell::Null {
+                self.push(" IS NULL")
+            } else {
+                self.push(" = ").param(value.clone())
+            };
             self.push(" AND ").after(table, more, values).push("))");
         }
         self.push(")")

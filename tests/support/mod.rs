@@ -3,4 +3,3 @@
 pub mod host;
 pub mod scenario;
 pub mod shop;
-

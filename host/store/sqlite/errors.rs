@@ -35,9 +35,9 @@ pub(super) fn explain(context: &Context<'_>, error: &rusqlite::Error) -> StoreEr
     let message = message.as_deref().unwrap_or_default();
     match code.code {
         ErrorCode::ConstraintViolation => constraint(context, code.extended_code, message),
-        ErrorCode::OperationInterrupted => {
-            StoreError::Slow(format!("{table}: the query took too long; narrow its where, or add an index that serves it"))
-        }
+        ErrorCode::OperationInterrupted => StoreError::Slow(format!(
+            "{table}: the query took too long; narrow its where, or add an index that serves it"
+        )),
         ErrorCode::Unknown => unknown(context, message),
         ErrorCode::TooBig => StoreError::Constraint(format!("{table}: a value is larger than the database can hold")),
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {

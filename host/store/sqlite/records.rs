@@ -60,17 +60,13 @@ pub fn create_if_absent(
 ///
 /// # Errors
 /// `Duplicate`, `Constraint` (also where an added number meets NULL or leaves its type), and what any statement may meet.
-pub fn update(
-    connection: &Connection,
-    target: Target<'_>,
-    sets: &[Set],
-    filter: &Filter,
-) -> Result<usize, StoreError> {
+pub fn update(connection: &Connection, target: Target<'_>, sets: &[Set], filter: &Filter) -> Result<usize, StoreError> {
     let context = Context::new(connection, target);
     for (columns, known) in sized_keys(target, sets) {
         let limit = i64::try_from(KEY_BYTES.saturating_sub(known)).unwrap_or(0);
         let too_large = known > KEY_BYTES
-            || (!columns.rest.is_empty() && !first(&context, &sql::larger(target, filter, &columns.rest, limit))?.is_empty());
+            || (!columns.rest.is_empty()
+                && !first(&context, &sql::larger(target, filter, &columns.rest, limit))?.is_empty());
         if too_large {
             return Err(key_too_large(target, &columns.all));
         }
@@ -182,7 +178,10 @@ fn run<R>(
     let result = if statement.params.len() > CACHED_PARAMS {
         context.connection.prepare(&statement.text).and_then(|mut prepared| work(&mut prepared, params))
     } else {
-        context.connection.prepare_cached(&statement.text).and_then(|mut prepared: CachedStatement<'_>| work(&mut prepared, params))
+        context
+            .connection
+            .prepare_cached(&statement.text)
+            .and_then(|mut prepared: CachedStatement<'_>| work(&mut prepared, params))
     };
     result.map_err(|error| errors::explain(context, &error))
 }
