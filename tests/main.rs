@@ -3,5 +3,8 @@
 mod support;
 
 mod concurrency;
+#[cfg(feature = "crash-points")]
+mod crash;
+mod faults;
 mod gate;
 mod tidy;

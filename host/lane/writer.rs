@@ -100,6 +100,7 @@ impl Writer {
             let replies = commit_together(&desk.shared, &group, &mut |index, invocation, tx| {
                 self.run(desk, index, invocation, tx)
             })?;
+            crate::crash_point!("before-replies");
             let answered: Vec<Job> = lock(&desk.backlog).drain(..replies.len()).collect();
             for (job, reply) in answered.into_iter().zip(replies) {
                 // Who asked may have gone away; the key's record keeps the reply for the next try.
