@@ -125,15 +125,17 @@ async fn bind(app: &App) -> Result<(TcpListener, SocketAddr), StartError> {
     check_loopback(wanted)?;
     let bound = TcpListener::bind(wanted).await.and_then(|tcp| tcp.local_addr().map(|address| (tcp, address)));
     bound.map_err(|error| {
-        StartError(match error.kind() {
-            io::ErrorKind::AddrInUse => {
-                format!("another program listens on {wanted} already; stop it, or choose another address with --listen")
-            }
-            io::ErrorKind::PermissionDenied => format!(
+        let why = error.kind();
+        StartError(if why == io::ErrorKind::AddrInUse {
+            format!("another program listens on {wanted} already; stop it, or choose another address with --listen")
+        } else if why == io::ErrorKind::PermissionDenied {
+            format!(
                 "not allowed to listen on {wanted}; ports below 1024 need a privilege, choose another with --listen"
-            ),
-            io::ErrorKind::AddrNotAvailable => format!("this machine has no address {}", wanted.ip()),
-            _ => format!("cannot listen on {wanted}: {error}"),
+            )
+        } else if why == io::ErrorKind::AddrNotAvailable {
+            format!("this machine has no address {}; choose another with --listen", wanted.ip())
+        } else {
+            format!("cannot listen on {wanted}: {error}")
         })
     })
 }
