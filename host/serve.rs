@@ -31,14 +31,14 @@ pub fn open(settings: Settings) -> Result<Arc<App>, StartError> {
 }
 
 /// A host that has its data and its addresses, and serves nobody yet.
-pub struct Host {
+pub struct Server {
     app: Arc<App>,
     tcp: TcpListener,
     address: SocketAddr,
     local: Option<UnixListener>,
 }
 
-impl Host {
+impl Server {
     /// Binds the addresses of an app.
     ///
     /// # Errors

@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::config::Settings;
 use crate::http::admin::{self, SchemaRequest, SchemaVerb};
 use crate::plugin::{Action, KeyRule, Kind};
-use crate::serve::{self, Host, Signals};
+use crate::serve::{self, Server, Signals};
 
 /// Run a host for development: on this machine only, without credentials, and talkative
 #[derive(Debug, Args)]
@@ -27,13 +27,13 @@ impl Dev {
         let mut first = Signals::take()?;
         let mut second = Signals::take()?;
         let app = serve::open(Settings { dev: true, ..settings })?;
-        let host = Host::start(app).await?;
+        let server = Server::start(app).await?;
         if self.apply_schema
-            && let Err(failure) = admin::schema(host.app(), SchemaVerb::Apply, SchemaRequest::default()).await
+            && let Err(failure) = admin::schema(server.app(), SchemaVerb::Apply, SchemaRequest::default()).await
         {
             complain(&format!("the tables were not changed: {}", failure.detail));
         }
-        let greeted = print(&greeting(host.app(), host.address()));
+        let greeted = print(&greeting(server.app(), server.address()));
         if greeted != Err(Fail::Pipe) {
             greeted?;
         }
@@ -41,7 +41,7 @@ impl Dev {
             second.next().await;
             second.next().await;
         };
-        Ok(host.run(first.next(), hurry).await?)
+        Ok(server.run(first.next(), hurry).await?)
     }
 }
 

@@ -59,13 +59,19 @@ impl Problem {
                 add_details(&mut body, details);
                 Self { status, retry_after: None, body: Json::Object(body) }
             }
+            CallError::Discard { .. } => {
+                let failure = Failure::contract(
+                    "an action threw Discard, which is for event handlers; to refuse a call, throw new BizError(name, text)",
+                );
+                Self::of_failure(&failure, request_id, explain)
+            }
             CallError::Failure(failure) => Self::of_failure(failure, request_id, explain),
         }
     }
 
     fn of_failure(failure: &Failure, request_id: &str, explain: bool) -> Self {
         let (number, status, title) = entry(failure.code);
-        let status = if lacks_key(failure) { 400 } else { status };
+        let status = failure.status.unwrap_or(status);
         let hidden = failure.code == Code::Script && !explain;
         let position = failure.position.as_ref().filter(|_| explain);
         let detail = match position {
@@ -93,12 +99,6 @@ impl Problem {
         }
         Self { status, retry_after: failure.retry_after, body: Json::Object(body) }
     }
-}
-
-/// `ctx.stableId` without a key is the caller's omission, not the plugin's: 400 (spec §5). The binding says so with
-/// `details: { "missing": "idempotencyKey" }`.
-fn lacks_key(failure: &Failure) -> bool {
-    failure.code == Code::Contract && failure.details.get("missing").is_some_and(|what| what == "idempotencyKey")
 }
 
 fn document(kind: &str, title: &str, status: u16, detail: &str, code: u16, error: &str) -> Map<String, Json> {
@@ -208,9 +208,16 @@ mod tests {
     }
 
     #[test]
-    fn stable_id_without_a_key_is_the_callers_fault() {
-        let failure = Failure::contract("send Idempotency-Key").with_details(json!({ "missing": "idempotencyKey" }));
-        assert_eq!(Problem::new(&failure.into(), "r", false).status, 400);
-        assert_eq!(Problem::new(&Failure::contract("x").into(), "r", false).status, 500);
+    fn failure_may_carry_a_status_of_its_own() {
+        let failure = Failure { status: Some(400), ..Failure::contract("send Idempotency-Key") };
+        let problem = Problem::new(&failure.into(), "r", false);
+        assert_eq!((problem.status, &problem.body["status"], &problem.body["code"]), (400, &json!(400), &json!(5000)));
+    }
+
+    #[test]
+    fn discard_in_an_action_breaks_the_contract() {
+        let problem = Problem::new(&CallError::Discard { why: "old".to_owned() }, "r", false);
+        assert_eq!((problem.status, &problem.body["error"]), (500, &json!("CONTRACT")));
+        assert!(problem.body["detail"].as_str().unwrap().contains("BizError"));
     }
 }
