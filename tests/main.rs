@@ -1,1 +1,7 @@
+//! The rules of the contract, tried on the real thing: the server over HTTP, SQLite files, the built binary.
 
+mod support;
+
+mod concurrency;
+mod gate;
+mod tidy;

@@ -10,6 +10,15 @@ use serde_json::Value as Json;
 use crate::failure::Position;
 use crate::schema::Schema;
 
+mod bundle;
+mod compile;
+mod fault;
+mod refuse;
+mod resolve;
+mod rewrite;
+#[cfg(test)]
+mod tests;
+
 /// A loaded plugin. A reload builds the next one; running work ends on the one it began with.
 #[derive(Debug)]
 pub struct Plugin {
@@ -137,13 +146,20 @@ pub struct Module {
 
 impl Code {
     /// Maps a place in a compiled module (line and column from 1) to the TypeScript source.
-    pub fn position(&self, _path: &str, _line: u32, _column: u32) -> Option<Position> {
-        None
+    pub fn position(&self, path: &str, line: u32, column: u32) -> Option<Position> {
+        let module = self.module(path)?;
+        let table = module.map.generate_lookup_table();
+        let token = module.map.lookup_token_approx(&table, line.checked_sub(1)?, column.saturating_sub(1))?;
+        Some(Position { file: path.to_owned(), line: token.get_src_line() + 1, column: token.get_src_col() + 1 })
     }
 
     /// The source line at a position, for messages.
-    pub fn source_line(&self, _position: &Position) -> Option<&str> {
-        None
+    pub fn source_line(&self, position: &Position) -> Option<&str> {
+        fault::line_of(&self.module(&position.file)?.source, position.line)
+    }
+
+    fn module(&self, path: &str) -> Option<&Module> {
+        self.modules.iter().find(|module| module.path == path)
     }
 }
 

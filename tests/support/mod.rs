@@ -1,0 +1,5 @@
+//! What the tests share.
+
+pub mod host;
+pub mod scenario;
+pub mod shop;
