@@ -109,7 +109,10 @@ fn acknowledged_calls_survive_kill_at_random_moments_under_load() {
             assert_eq!(host.terminate().code(), Some(0));
             examine(&folders, &ledger);
             assert_eq!(
-                folders.database("shop").query_row("SELECT count(*) FROM item", [], |row| row.get::<_, usize>(0)).unwrap(),
+                folders
+                    .database("shop")
+                    .query_row("SELECT count(*) FROM item", [], |row| row.get::<_, usize>(0))
+                    .unwrap(),
                 ledger.len()
             );
         }

@@ -80,7 +80,9 @@ impl Process {
         let url = lines
             .by_ref()
             .map_while(Result::ok)
-            .find_map(|line| line.split_whitespace().find(|word| word.starts_with("http://127.0.0.1:")).map(str::to_owned))
+            .find_map(|line| {
+                line.split_whitespace().find(|word| word.starts_with("http://127.0.0.1:")).map(str::to_owned)
+            })
             .expect("the host says where it listens");
         // Whatever else it prints is read, so that it never waits for a full pipe.
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
