@@ -111,9 +111,9 @@ fn acknowledged_calls_survive_kill_at_random_moments_under_load() {
             assert_eq!(
                 folders
                     .database("shop")
-                    .query_row("SELECT count(*) FROM item", [], |row| row.get::<_, usize>(0))
+                    .query_row("SELECT count(*) FROM item", [], |row| row.get::<_, i64>(0))
                     .unwrap(),
-                ledger.len()
+                i64::try_from(ledger.len()).unwrap()
             );
         }
     }

@@ -7,4 +7,5 @@ mod concurrency;
 mod crash;
 mod faults;
 mod gate;
+mod isolation;
 mod tidy;
