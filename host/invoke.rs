@@ -114,6 +114,9 @@ pub fn invoke(invocation: &Invocation, engine: &mut Engine, tx: &Tx, now: Millis
     }
     tx.execute("SAVEPOINT invocation")?;
     let outcome = run(invocation, engine, tx)
+        .inspect(|_| {
+            crate::crash_point!("in-invocation");
+        })
         .and_then(|data| invocation.cause.settle(tx, &data, now).map_err(InvokeError::from))
         .and_then(|outcome| tx.execute("RELEASE invocation").map(|()| outcome).map_err(InvokeError::from));
     if outcome.is_err() {

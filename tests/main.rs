@@ -3,5 +3,9 @@
 mod support;
 
 mod concurrency;
+#[cfg(feature = "crash-points")]
+mod crash;
+mod faults;
 mod gate;
+mod isolation;
 mod tidy;

@@ -218,6 +218,21 @@ impl Lane {
     }
 }
 
+/// Opens a door again whose thread broke off, so that the next call starts a new one. Calls that were in it hear that
+/// their outcome is unknown.
+struct Broken<'a, T>(&'a Mutex<Door<T>>);
+
+impl<T> Drop for Broken<'_, T> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut door = lock(self.0);
+            door.threads = door.threads.saturating_sub(1);
+            door.sender = None;
+            door.queue = None;
+        }
+    }
+}
+
 fn stopping() -> Failure {
     Failure::new(Code::Overloaded, "the host is shutting down; try again on the next one")
 }

@@ -6,7 +6,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use super::kept::KeptEngine;
 use super::watchdog::Desk;
-use super::{Door, Job, Lane, Reply, lock, spawn};
+use super::{Broken, Door, Job, Lane, Reply, lock, spawn};
 use crate::failure::Failure;
 use crate::invoke::{self, Invocation};
 use crate::store::sqlite::{Access, Shared, Tx, fault};
@@ -22,6 +22,8 @@ struct Reader {
 pub(super) fn start(lane: &Arc<Lane>, queue: &Receiver<Job>, door: &mut Door<Job>) -> Result<(), Failure> {
     let mut reader = Reader { lane: lane.clone(), queue: queue.clone(), desk: None, engine: KeptEngine::default() };
     spawn(&format!("read {}", lane.plugin), move || {
+        let lane = reader.lane.clone();
+        let _broken = Broken(&lane.read);
         reader.work();
         reader.lane.ended.notify_waiters();
     })?;

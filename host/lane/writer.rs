@@ -6,7 +6,7 @@ use crossbeam_channel::{Receiver, RecvTimeoutError};
 
 use super::group::{Parted, commit_together};
 use super::watchdog::Desk;
-use super::{Door, Job, Lane, Reply, Work, lock, spawn};
+use super::{Broken, Door, Job, Lane, Reply, Work, lock, spawn};
 use crate::failure::Failure;
 use crate::invoke::{self, Invocation};
 use crate::lane::kept::KeptEngine;
@@ -34,6 +34,8 @@ pub(super) fn start(
 ) -> Result<(), Failure> {
     let mut writer = Writer { lane: lane.clone(), queue: queue.clone(), desk: None, engine: KeptEngine::default() };
     spawn(&format!("write {}", lane.plugin), move || {
+        let lane = writer.lane.clone();
+        let _broken = Broken(&lane.write);
         let ended = resumed.map_or(Ok(()), |(shared, jobs)| {
             let desk = writer.sit_down(shared);
             writer.serve(&desk, jobs)
@@ -100,6 +102,7 @@ impl Writer {
             let replies = commit_together(&desk.shared, &group, &mut |index, invocation, tx| {
                 self.run(desk, index, invocation, tx)
             })?;
+            crate::crash_point!("before-replies");
             let answered: Vec<Job> = lock(&desk.backlog).drain(..replies.len()).collect();
             for (job, reply) in answered.into_iter().zip(replies) {
                 // Who asked may have gone away; the key's record keeps the reply for the next try.

@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use oncehost::app::App;
 use oncehost::clock::ManualClock;
 use oncehost::config::Settings;
+use oncehost::http::admin::{self, SchemaRequest, SchemaVerb};
 use oncehost::ids::SystemIds;
 use oncehost::serve::Server;
 use serde_json::Value as Json;
@@ -98,9 +99,8 @@ impl Host {
     pub fn apply_schemas(&self) {
         let registry = self.app.registry();
         assert!(registry.broken.is_empty(), "{:#?}", registry.broken);
-        for plugin in registry.plugins.keys() {
-            self.runtime.block_on(self.app.schema_apply(plugin, &[])).unwrap_or_else(|failure| panic!("{failure}"));
-        }
+        let applied = self.runtime.block_on(admin::schema(&self.app, SchemaVerb::Apply, SchemaRequest::default()));
+        applied.unwrap_or_else(|failure| panic!("{failure}"));
     }
 
     /// Stops the host in good order and starts it again on the same files.
@@ -201,18 +201,23 @@ pub fn ureq_agent() -> ureq::Agent {
 }
 
 /// What a response says.
-pub fn answer(mut response: ureq::http::Response<ureq::Body>) -> Answer {
+pub fn answer(response: ureq::http::Response<ureq::Body>) -> Answer {
+    try_answer(response).expect("a whole body")
+}
+
+/// What a response says; `None` when its body was cut off.
+pub fn try_answer(mut response: ureq::http::Response<ureq::Body>) -> Option<Answer> {
     let header = |name: &str| response.headers().get(name).map(|value| value.to_str().unwrap().to_owned());
     let (replayed, expires) = (header("idempotent-replayed").as_deref() == Some("true"), header("idempotency-expires"));
     let (retry_after, content_type) = (header("retry-after"), header("content-type").unwrap_or_default());
-    Answer {
+    Some(Answer {
         status: response.status().as_u16(),
-        body: response.body_mut().read_to_string().unwrap(),
+        body: response.body_mut().read_to_string().ok()?,
         replayed,
         expires,
         retry_after,
         content_type,
-    }
+    })
 }
 
 /// The plugins that are shipped, as files.

@@ -39,7 +39,20 @@ pub fn open_writer(path: &Path) -> Result<Connection, StoreError> {
         .and_then(|()| connection.pragma_update(None, "synchronous", "FULL"))
         .map_err(|error| opening(path, &error))?;
     migrate(&mut connection, path)?;
+    make_durable(&connection, path).map_err(|error| opening(path, &error))?;
     Ok(connection)
+}
+
+/// What a killed process had written to the log but not yet forced to disk shows as committed now. Forcing it comes
+/// before the first reply that rests on it; so does the folder's entry of a file that is new.
+fn make_durable(connection: &Connection, path: &Path) -> rusqlite::Result<()> {
+    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let synced = std::fs::File::open(folder).and_then(|folder| folder.sync_all());
+    if let Err(error) = synced {
+        tracing::warn!(%error, folder = %folder.display(), "the data folder cannot be forced to disk");
+    }
+    Ok(())
 }
 
 /// Opens an existing database so that nothing can be written through it, whatever the SQL.
