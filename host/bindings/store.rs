@@ -56,7 +56,7 @@ pub(super) fn delete(host: &mut Bindings, args: &[Value]) -> Result<Value, Failu
 pub(super) fn get(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "get(table, where)", args, 2, Need::Read)?;
     let filter = call.named(|| filter::parse(call.target.table, call.args[1], Purpose::Read))?;
-    let mut rows = host.tx.with(|connection| records::list(connection, call.target, &filter, None, None, 2))?;
+    let mut rows = host.tx.read(|connection| records::list(connection, call.target, &filter, None, None, 2))?;
     if rows.len() > 1 {
         return call.named(|| {
             Err(Failure::contract(
@@ -71,7 +71,7 @@ pub(super) fn get(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure>
 pub(super) fn list(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "list(table, { where, orderBy, limit, cursor })", args, 2, Need::Read)?;
     let Page { filter, order, limit, binding, after } = call.named(|| page(call.target, call.args[1]))?;
-    let mut rows = host.tx.with(|connection| {
+    let mut rows = host.tx.read(|connection| {
         records::list(connection, call.target, &filter, Some(&order), after.as_deref(), limit + 1)
     })?;
     let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -92,7 +92,7 @@ pub(super) fn list(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure
 pub(super) fn count(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "count(table, where)", args, 2, Need::Read)?;
     let filter = call.named(|| filter::parse(call.target.table, call.args[1], Purpose::Read))?;
-    let count = host.tx.with(|connection| records::count(connection, call.target, &filter))?;
+    let count = host.tx.read(|connection| records::count(connection, call.target, &filter))?;
     Ok(object([("count", Value::Int(count))]))
 }
 
@@ -163,6 +163,10 @@ fn record(scope: &Scope, table: &Table, value: &Value) -> Result<Vec<Cell>, Fail
             Some(cell) => Ok(cell),
             None if names::is_hosts(column) => Ok(instant(scope)),
             None => match &column.default {
+                // The model keeps the DEFAULT of a JSON column as JSON text.
+                Some(Value::Text(json)) if column.ty == ColumnType::Json => {
+                    Ok(if json == "null" { Cell::Null } else { Cell::Text(json.clone()) })
+                }
                 Some(default) => column::encode(column.ty, default)
                     .map_err(|why| Failure::new(Code::Schema, format!("the DEFAULT of {} {why}", column.name))),
                 None => Ok(Cell::Null),

@@ -67,10 +67,10 @@ pub fn exact(value: &Value) -> Result<Json, Unfit> {
 }
 
 /// A value as it leaves a script (spec §4): BigInt as a decimal string, Uint8Array as base64, Date as ISO 8601;
-/// members that are `undefined` are left out.
+/// members that are `undefined` are left out, in an array it becomes null.
 ///
 /// # Errors
-/// NaN, the infinities, a Date outside the years 0001 to 9999, `undefined` in an array, or too deep.
+/// NaN, the infinities, a Date outside the years 0001 to 9999, or too deep.
 pub fn leaving(value: &Value) -> Result<Json, Unfit> {
     convert(value, Rule::Leaving, 0)
 }
@@ -81,6 +81,8 @@ fn convert(value: &Value, rule: Rule, depth: usize) -> Result<Json, Unfit> {
         return fail("the value is nested more than 100 levels deep");
     }
     Ok(match value {
+        // As `JSON.stringify` has it in arrays.
+        Value::Undefined if rule == Rule::Leaving => Json::Null,
         Value::Undefined => return fail("undefined is no JSON value; write null or leave it out"),
         Value::Null => Json::Null,
         Value::Bool(truth) => Json::Bool(*truth),

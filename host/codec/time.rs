@@ -16,6 +16,13 @@ pub fn iso(millis: Millis) -> Option<String> {
     EPOCH.checked_add(SignedDuration::from_millis(millis)).ok().and_then(show)
 }
 
+/// The same for what the host shows; an instant outside those years as the nearest within them.
+pub fn shown(millis: Millis) -> String {
+    const FIRST: Millis = -62_135_596_800_000;
+    const LAST: Millis = 253_402_300_799_999;
+    iso(millis.clamp(FIRST, LAST)).unwrap_or_default()
+}
+
 /// Brings a written instant into the one form: an offset is converted, seconds and fraction may be missing.
 ///
 /// # Errors

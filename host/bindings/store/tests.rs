@@ -1,14 +1,13 @@
+use std::path::Path;
+use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::sync::{Arc, Mutex};
 
-use rusqlite::Connection;
 use serde_json::Value as Json;
 
 use super::*;
 use crate::ids::SystemIds;
-use crate::plugin::{Code as PluginCode, Permissions, Plugin, PluginLimits};
-use crate::schema::{Column, ForeignKey, Index, Schema};
-use crate::store::sqlite::Tx;
+use crate::plugin::{Plugin, Registry};
+use crate::store::sqlite::{Access, Shared, Tx};
 
 mod arguments;
 mod filters;
@@ -28,105 +27,47 @@ const DDL: &str = "
     CREATE TABLE rates (name TEXT NOT NULL PRIMARY KEY, value REAL) STRICT;
 ";
 
-fn column(name: &str, ty: ColumnType, not_null: bool) -> Column {
-    Column { name: name.to_owned(), ty, not_null, default: None, was: None, line: 1 }
-}
-
-fn strings(names: &[&str]) -> Vec<String> {
-    names.iter().map(|name| (*name).to_owned()).collect()
-}
-
-fn index(name: &str, columns: &[&str], unique: bool) -> Index {
-    Index { name: name.to_owned(), columns: strings(columns), unique, line: 1 }
-}
-
-fn table(name: &str, columns: Vec<Column>, primary_key: &[&str], indexes: Vec<Index>) -> Table {
-    Table {
-        name: name.to_owned(),
-        columns,
-        primary_key: strings(primary_key),
-        indexes,
-        foreign_keys: Vec::new(),
-        checks: Vec::new(),
-        shared: false,
-        was: None,
-        line: 1,
-    }
-}
-
-/// The model of [`DDL`].
-fn schema() -> Schema {
-    use ColumnType::{Blob, Boolean, Integer, Json, Real, Text, Timestamp};
-    let orders = table(
-        "orders",
-        vec![
-            column("id", Text, true),
-            column("number", Text, false),
-            column("total", Integer, false),
-            column("rate", Real, false),
-            column("paid", Boolean, false),
-            column("extra", Json, false),
-            column("raw", Blob, false),
-            column("due", Timestamp, false),
-            column("constructor", Text, false),
-            column("created_at", Timestamp, false),
-            column("updated_at", Timestamp, false),
-        ],
-        &["id"],
-        vec![index("orders_number", &["number"], true), index("orders_total", &["total"], false)],
-    );
-    let mut lines = table(
-        "lines",
-        vec![column("order_id", Text, true), column("sku", Text, true), column("qty", Integer, true)],
-        &["order_id", "sku"],
-        Vec::new(),
-    );
-    lines.columns[2].default = Some(Value::Int(1));
-    lines.foreign_keys.push(ForeignKey {
-        columns: strings(&["order_id"]),
-        table: "orders".to_owned(),
-        references: strings(&["id"]),
-        line: 1,
-    });
-    let mut rates =
-        table("rates", vec![column("name", Text, true), column("value", Real, false)], &["name"], Vec::new());
-    rates.shared = true;
-    let tables = [orders, lines, rates];
-    Schema { tables: tables.into_iter().map(|table| (table.name.clone(), table)).collect() }
-}
+const SCHEMA: &str = "
+    CREATE TABLE orders (id TEXT PRIMARY KEY, number TEXT UNIQUE, total INTEGER CHECK (total <> -13), rate REAL,
+        paid BOOLEAN, extra JSON, raw BLOB, due TIMESTAMP, constructor TEXT, created_at TIMESTAMP, updated_at TIMESTAMP);
+    CREATE INDEX orders_total ON orders (total);
+    CREATE TABLE lines (order_id TEXT REFERENCES orders (id), sku TEXT, qty INTEGER NOT NULL DEFAULT 1,
+        PRIMARY KEY (order_id, sku));
+    CREATE TABLE rates (name TEXT PRIMARY KEY, value REAL);
+";
 
 /// A plugin's database with a transaction open in it, and calls as a script makes them.
 struct Fixture {
-    connection: Arc<Mutex<Connection>>,
+    database: Arc<Shared>,
+    folder: tempfile::TempDir,
     plugin: Arc<Plugin>,
     ids: Arc<SystemIds>,
     now: AtomicI64,
 }
 
-fn plugin(data_read: bool, data_write: bool) -> Arc<Plugin> {
-    Arc::new(Plugin {
-        id: "shop".to_owned(),
-        version: "1.0.0".to_owned(),
-        hash: String::new(),
-        dir: "shop".into(),
-        permissions: Permissions { data_read, data_write, ..Permissions::default() },
-        limits: PluginLimits::default(),
-        actions: Default::default(),
-        flows: Default::default(),
-        code: Arc::new(PluginCode { plugin: "shop".to_owned(), modules: Vec::new() }),
-        schema: Arc::new(schema()),
-        settings: Json::Null,
-    })
+/// The plugin in `folder`, with these permissions.
+fn plugin(folder: &Path, permissions: &str) -> Arc<Plugin> {
+    let home = folder.join("shop");
+    let manifest =
+        format!(r#"{{ "id": "shop", "version": "1.0.0", "permissions": {permissions}, "sharedTables": ["rates"] }}"#);
+    std::fs::create_dir_all(&home).unwrap();
+    std::fs::write(home.join("plugin.json"), manifest).unwrap();
+    std::fs::write(home.join("schema.sql"), SCHEMA).unwrap();
+    let registry = Registry::load(folder).unwrap();
+    assert_eq!(registry.broken, Default::default());
+    registry.plugins["shop"].clone()
 }
 
 impl Fixture {
     fn new() -> Self {
-        let connection = Connection::open_in_memory().unwrap();
-        connection.execute_batch(DDL).unwrap();
-        connection.execute_batch("PRAGMA foreign_keys = ON; BEGIN IMMEDIATE").unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let database = Shared::open(&folder.path().join("shop.db"), Access::Write).unwrap();
+        database.lock().execute_batch(DDL).unwrap();
+        database.lock().execute_batch("BEGIN IMMEDIATE").unwrap();
         Self {
-            connection: Arc::new(Mutex::new(connection)),
-            plugin: plugin(true, true),
+            database,
+            plugin: plugin(folder.path(), r#"["data:read", "data:write"]"#),
+            folder,
             ids: Arc::default(),
             now: AtomicI64::new(1_767_225_600_000),
         }
@@ -134,8 +75,8 @@ impl Fixture {
 
     /// The bindings of an invocation of this tenant.
     fn host(&self, tenant: &str) -> Bindings {
-        Bindings {
-            scope: Scope {
+        Bindings::new(
+            Scope {
                 plugin: self.plugin.clone(),
                 tenant: tenant.to_owned(),
                 operation: "shop/test".to_owned(),
@@ -145,8 +86,9 @@ impl Fixture {
                 may_write: true,
                 ids: self.ids.clone(),
             },
-            tx: Tx::new(self.connection.clone()),
-        }
+            Tx::new(&self.database),
+            1 << 20,
+        )
     }
 
     fn call(&self, name: &str, args: &[Value]) -> Result<Value, Failure> {
@@ -164,7 +106,7 @@ impl Fixture {
     }
 
     fn sql(&self, text: &str) {
-        self.connection.lock().unwrap().execute_batch(text).unwrap();
+        self.database.lock().execute_batch(text).unwrap();
     }
 }
 

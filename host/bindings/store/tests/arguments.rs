@@ -29,11 +29,11 @@ fn calls_take_exactly_their_arguments() {
 #[test]
 fn a_plugin_does_only_what_it_has_permission_for() {
     let mut shop = Fixture::new();
-    shop.plugin = plugin(false, true);
+    shop.plugin = plugin(shop.folder.path(), r#"["data:write"]"#);
     for name in ["get", "list", "count"] {
         shop.refused(name, &[text("orders"), v("{}")], Code::Contract, &["data:read", "plugin.json"]);
     }
-    shop.plugin = plugin(true, false);
+    shop.plugin = plugin(shop.folder.path(), r#"["data:read"]"#);
     for name in ["createIfAbsent", "update", "delete"] {
         shop.refused(name, &[text("orders"), v("{}")], Code::Contract, &["data:write", "plugin.json"]);
     }
