@@ -1,1 +1,202 @@
-//! Start and stop.
+//! Start and stop, in order: the app, the addresses, the requests; and back.
+
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+use tokio::net::{TcpListener, UnixListener};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::app::{App, StartError};
+use crate::clock::SystemClock;
+use crate::config::Settings;
+use crate::http::{self, Door};
+use crate::ids::SystemIds;
+
+/// The name of the local socket in the data folder.
+const SOCKET: &str = "oncehost.sock";
+/// The longest path of a Unix socket, in bytes, on every system that has them.
+const SOCKET_PATH: usize = 100;
+
+/// Opens the data and the plugins with the machine's clock and ids.
+///
+/// # Errors
+/// See [`App::open`].
+pub fn open(settings: Settings) -> Result<Arc<App>, StartError> {
+    App::open(settings, Arc::new(SystemClock), Arc::new(SystemIds::default()))
+}
+
+/// A host that has its data and its addresses, and serves nobody yet.
+pub struct Server {
+    app: Arc<App>,
+    tcp: TcpListener,
+    address: SocketAddr,
+    local: Option<UnixListener>,
+}
+
+impl Server {
+    /// Binds the addresses of an app.
+    ///
+    /// # Errors
+    /// When the address cannot be had; the app is closed then.
+    pub async fn start(app: Arc<App>) -> Result<Self, StartError> {
+        match bind(&app).await {
+            Ok((tcp, address)) => {
+                let local = bind_local(&app.settings.data)
+                    .inspect_err(|error| {
+                        let data = app.settings.data.display();
+                        tracing::warn!("no local socket in {data}: {error}; commands cannot reach this host");
+                    })
+                    .ok();
+                Ok(Self { app, tcp, address, local })
+            }
+            Err(error) => {
+                app.close().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// What this host serves.
+    pub fn app(&self) -> &Arc<App> {
+        &self.app
+    }
+
+    /// The address that is bound, with the real port where 0 was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `stop` ends; then accepts no more, lets requests under way end within `stop_grace`, closes the
+    /// app and removes the local socket. When `hurry` ends meanwhile, it stops at once.
+    ///
+    /// # Errors
+    /// When it was hurried.
+    pub async fn run(self, stop: impl Future<Output = ()>, hurry: impl Future<Output = ()>) -> Result<(), StartError> {
+        let Self { app, tcp, address, local } = self;
+        let (stopper, stopped) = watch::channel(false);
+        let grace = app.settings.stop_grace;
+        let door = Door::Dev { port: address.port() };
+        let over_tcp = http::listen::serve(tcp, http::router(app.clone(), door), stopped.clone(), grace);
+        let over_local = async {
+            if let Some(local) = local {
+                http::listen::serve(local, http::router(app.clone(), Door::Local), stopped, grace).await;
+            }
+        };
+        let stopping = async {
+            stop.await;
+            tracing::info!("stopping");
+            let _nobody_listens = stopper.send(true);
+        };
+        let all = async {
+            tokio::join!(over_tcp, over_local, stopping);
+            app.close().await;
+            if let Ok(path) = Reach::of(&app.settings.data) {
+                let _gone = std::fs::remove_file(&path.path);
+            }
+        };
+        tokio::select! {
+            () = all => Ok(()),
+            () = hurry => Err(StartError("stopped at once, without waiting for requests under way".to_owned())),
+        }
+    }
+}
+
+/// Refuses an address that others than this machine can reach: there are no credentials to check yet.
+///
+/// # Errors
+/// One sentence with an address that would do.
+pub fn check_loopback(address: SocketAddr) -> Result<(), StartError> {
+    if address.ip().is_loopback() {
+        return Ok(());
+    }
+    Err(StartError(format!(
+        "dev needs no credentials and so listens on loopback addresses only, not on {address}; use 127.0.0.1:{}",
+        address.port()
+    )))
+}
+
+async fn bind(app: &App) -> Result<(TcpListener, SocketAddr), StartError> {
+    let wanted = app.settings.listen;
+    check_loopback(wanted)?;
+    let bound = TcpListener::bind(wanted).await.and_then(|tcp| tcp.local_addr().map(|address| (tcp, address)));
+    bound.map_err(|error| {
+        let why = error.kind();
+        StartError(if why == io::ErrorKind::AddrInUse {
+            format!("another program listens on {wanted} already; stop it, or choose another address with --listen")
+        } else if why == io::ErrorKind::PermissionDenied {
+            format!(
+                "not allowed to listen on {wanted}; ports below 1024 need a privilege, choose another with --listen"
+            )
+        } else if why == io::ErrorKind::AddrNotAvailable {
+            format!("this machine has no address {}; choose another with --listen", wanted.ip())
+        } else {
+            format!("cannot listen on {wanted}: {error}")
+        })
+    })
+}
+
+/// A path by which the local socket of a data folder can be bound or connected to, for as long as this value lives.
+#[derive(Debug)]
+pub struct Reach {
+    pub path: PathBuf,
+    _folder: Option<File>,
+}
+
+impl Reach {
+    /// The socket's path; where it is too long for a socket's address, a short one through the open folder.
+    ///
+    /// # Errors
+    /// When the folder cannot be opened, or the system has no short way to it.
+    pub fn of(data: &Path) -> Result<Self, io::Error> {
+        let path = data.join(SOCKET);
+        if path.as_os_str().len() <= SOCKET_PATH {
+            return Ok(Self { path, _folder: None });
+        }
+        let folder = File::open(data)?;
+        let short = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+        if !short.exists() {
+            return Err(io::Error::other(format!(
+                "the path is longer than {SOCKET_PATH} bytes; choose a shorter --data"
+            )));
+        }
+        Ok(Self { path: short.join(SOCKET), _folder: Some(folder) })
+    }
+}
+
+/// Binds the local socket, open to the owner only. The app holds the lock of the folder, so a socket that is there
+/// was left behind by a host that died.
+fn bind_local(data: &Path) -> io::Result<UnixListener> {
+    let reach = Reach::of(data)?;
+    match std::fs::remove_file(&reach.path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
+    let bound = UnixListener::bind(&reach.path);
+    rustix::process::umask(before);
+    bound
+}
+
+/// The signals that end a host.
+pub struct Signals([Signal; 3]);
+
+impl Signals {
+    /// Takes SIGTERM, SIGINT and SIGHUP over from the system's defaults.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn take() -> io::Result<Self> {
+        Ok(Self([signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?]))
+    }
+
+    /// Waits for the next of them.
+    pub async fn next(&mut self) {
+        let [terminate, interrupt, hangup] = &mut self.0;
+        tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {}, _ = hangup.recv() => {} }
+    }
+}
