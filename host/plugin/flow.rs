@@ -139,7 +139,8 @@ fn refuse_cycles(steps: &[Step<'_>]) {
     let Some(first) = looped.first() else { return };
     let names: Vec<&str> = looped.iter().map(|index| steps[*index].id).collect();
     steps[*first].reader.fault(format!(
-        "waits for itself: the steps {} wait for one another through `after`; take one of those out",
+        "waits for itself: the steps {} wait for one another; change their `after` (a step without it waits for \
+         the one above it)",
         names.join(", ")
     ));
 }
