@@ -107,8 +107,8 @@ fn order<'v>(items: &'v [Reader<'v>]) -> Vec<Step<'v>> {
         steps.push(Step { id, reader, before: Vec::new() });
     }
     let ids: Vec<&str> = steps.iter().map(|step| step.id).collect();
-    for index in 0..steps.len() {
-        steps[index].before = match steps[index].reader.field("after") {
+    for (index, step) in steps.iter_mut().enumerate() {
+        step.before = match step.reader.field("after") {
             Some(after) => after_of(&after, &ids),
             None => index.checked_sub(1).into_iter().collect(),
         };

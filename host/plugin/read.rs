@@ -205,10 +205,7 @@ impl<'v> Reader<'v> {
 
     /// A number of bytes: a whole number, or a string with `KiB` or `MiB`.
     pub(super) fn bytes(&self) -> Option<u64> {
-        let bytes = match self.value {
-            Json::String(text) => size(text),
-            other => other.as_u64(),
-        };
+        let bytes = self.value.as_u64().or_else(|| size(self.value.as_str()?));
         let bytes = bytes.filter(|bytes| (1..=1 << 40).contains(bytes));
         if bytes.is_none() {
             self.fault(format!("must be a number of bytes, such as 65536 or \"64MiB\", it is {}", short(self.value)));

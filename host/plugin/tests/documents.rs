@@ -131,6 +131,15 @@ fn each_wrong_member_of_a_manifest_says_what_is_right() {
             "`settings.t.default` cannot be given for a secret",
         ),
         (with("settings", json!({ "a-b": {} })), "`settings.a-b` is no name for a setting"),
+    ] {
+        let (_, found) = manifest(&value);
+        assert!(found.iter().any(|it| it.starts_with(expected)), "{value}: {found:?}");
+    }
+}
+
+#[test]
+fn each_wrong_subscription_and_schedule_says_what_is_right() {
+    for (value, expected) in [
         (
             with("subscriptions", json!([{ "type": "x", "handler": "events/video-uploaded" }])),
             "`subscriptions[0].type` needs the permission \"events:x\"",
@@ -284,6 +293,15 @@ fn each_wrong_member_of_a_flow_says_what_is_right() {
             "unknown field `retry` in `steps[0]`",
         ),
         (steps(json!([{ "id": "a", "uses": "waitForEvent" }])), "`steps[0]` does not say which event it waits for"),
+    ] {
+        let found = flow(&value);
+        assert!(found.iter().any(|it| it.starts_with(expected)), "{value}: {found:?}");
+    }
+}
+
+#[test]
+fn each_wrong_input_of_a_step_says_what_is_right() {
+    for (value, expected) in [
         (
             with_input(json!("plain")),
             "`steps[1].inputs.x` must be { \"const\": … } or { \"from\": \"…\" }, it is a string",
