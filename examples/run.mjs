@@ -53,6 +53,7 @@ host.stderr.on('data', chunk => { log = (log + chunk).slice(-20_000) })
 host.on('error', error => { log += error.message })
 try {
   await ready(url, host)
+  await run('examples/tour.mjs', '--url', url)
   await run('examples/lane-change/feed.mjs', '--url', url)
   // A whole second feed, with other losses, changes nothing: every call is a replay.
   await run('examples/lane-change/feed.mjs', '--url', url, '--seed', '2')

@@ -6,6 +6,7 @@ use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
+use std::time::Duration;
 
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{Signal, SignalKind, signal};
@@ -21,6 +22,9 @@ use crate::ids::SystemIds;
 const SOCKET: &str = "oncehost.sock";
 /// The longest path of a Unix socket, in bytes, on every system that has them.
 const SOCKET_PATH: usize = 100;
+
+/// How often expired replies and marks are looked for; a call checks its own record's age by itself.
+const CLEAR_EVERY: Duration = Duration::from_secs(600);
 
 /// Opens the data and the plugins with the machine's clock and ids.
 ///
@@ -93,7 +97,10 @@ impl Server {
             let _nobody_listens = stopper.send(true);
         };
         let all = async {
-            tokio::join!(over_tcp, over_local, stopping);
+            tokio::select! {
+                _ = async { tokio::join!(over_tcp, over_local, stopping) } => {}
+                () = clear_now_and_then(&app) => {}
+            }
             app.close().await;
             if let Ok(path) = Reach::of(&app.settings.data) {
                 let _gone = std::fs::remove_file(&path.path);
@@ -102,6 +109,20 @@ impl Server {
         tokio::select! {
             () = all => Ok(()),
             () = hurry => Err(StartError("stopped at once, without waiting for requests under way".to_owned())),
+        }
+    }
+}
+
+/// Clears what is no longer kept under keys, for as long as the host serves.
+async fn clear_now_and_then(app: &App) {
+    let mut rounds = tokio::time::interval(CLEAR_EVERY);
+    rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        rounds.tick().await;
+        match app.clear_expired().await {
+            Ok((0, 0)) => {}
+            Ok((replies, marks)) => tracing::info!(replies, marks, "cleared what is no longer kept under keys"),
+            Err(failure) => tracing::warn!("clearing of old keys failed and is tried again later: {failure}"),
         }
     }
 }

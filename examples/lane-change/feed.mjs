@@ -152,4 +152,4 @@ if (wrong.length > 0) {
   console.error(`feed: ${wrong.length} of ${distinct.size} crossings do not have one record`)
   process.exit(1)
 }
-console.log(`one record for each crossing${others > 0 ? ` (and ${others} records of other crossings)` : ''}`)
+console.log(`one record for each crossing${others > 0 ? `, and ${others} of others` : ''}`)

@@ -70,7 +70,7 @@ impl Invoke {
                 print(&success_text(&reply))
             }
             Err(error) => {
-                complain(&Problem::new(&error, &id, true).body.to_string());
+                eprintln!("{}", Problem::new(&error, &id, true).body);
                 Err(Fail::Said)
             }
         }
@@ -79,7 +79,7 @@ impl Invoke {
 
 fn show(answer: local::Answer) -> Result<(), Fail> {
     if !answer.status.is_success() {
-        complain(&answer.text);
+        eprintln!("{}", answer.text);
         return Err(Fail::Said);
     }
     let header = |name: &str| answer.headers.get(name).and_then(|value| value.to_str().ok());

@@ -48,12 +48,18 @@ fn shortened(text: &str) -> String {
 /// `TOO_LARGE`, also where `Content-Length` is absent or smaller than what comes; `VALIDATION` where the body is
 /// broken off or malformed; `UNAVAILABLE` where it does not arrive in time. Nothing has run then.
 pub(super) async fn read(headers: &HeaderMap, body: Body, limit: usize) -> Result<Vec<u8>, Failure> {
+    read_within(TIME, headers, body, limit).await
+}
+
+async fn read_within(time: Duration, headers: &HeaderMap, body: Body, limit: usize) -> Result<Vec<u8>, Failure> {
     // Who waits for `100 Continue` has sent nothing yet, and reading would ask for it.
     let waits = headers.contains_key(header::EXPECT);
-    let Ok(read) = tokio::time::timeout(TIME, collect(body, limit, waits)).await else {
-        let text =
-            format!("the request body did not arrive within {} s; nothing was done, send it again", TIME.as_secs());
-        return Err(Failure::new(Code::Unavailable, text));
+    let Ok(read) = tokio::time::timeout(time, collect(body, limit, waits)).await else {
+        let seconds = time.as_secs();
+        return Err(Failure::new(
+            Code::Unavailable,
+            format!("the request body did not arrive within {seconds} s; nothing was done, send it again"),
+        ));
     };
     read
 }
@@ -146,5 +152,26 @@ mod tests {
         assert_eq!(read(&none, Body::from("12345"), 5).await.unwrap(), b"12345");
         assert_eq!(read(&none, Body::from("123456"), 5).await.unwrap_err().code, Code::TooLarge);
         assert_eq!(read(&none, Body::empty(), 5).await.unwrap(), b"");
+    }
+
+    /// A body that is promised and never comes.
+    struct Never;
+
+    impl HttpBody for Never {
+        type Data = axum::body::Bytes;
+        type Error = std::convert::Infallible;
+
+        fn poll_frame(
+            self: std::pin::Pin<&mut Self>,
+            _: &mut std::task::Context<'_>,
+        ) -> std::task::Poll<Option<Result<hyper::body::Frame<Self::Data>, Self::Error>>> {
+            std::task::Poll::Pending
+        }
+    }
+
+    #[tokio::test]
+    async fn body_that_does_not_come_is_given_up() {
+        let got = read_within(Duration::from_millis(1), &HeaderMap::new(), Body::new(Never), 5).await;
+        assert_eq!(got.unwrap_err().code, Code::Unavailable);
     }
 }

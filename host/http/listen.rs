@@ -15,8 +15,9 @@ use tokio::task::JoinSet;
 const CONNECTIONS: usize = 8192;
 /// How long a client may take for a request's head; a connection that is idle for so long is closed.
 const HEAD_TIME: Duration = Duration::from_secs(30);
-/// Bytes of a request's head.
-const HEAD_SIZE: usize = 64 << 10;
+/// Bytes of a request's head; and of what is read ahead of use.
+const HEAD_SIZE: usize = 32 << 10;
+const READ_AHEAD: usize = 64 << 10;
 
 /// Serves until `stop` turns true, then accepts no more and lets the requests under way end, at most for `grace`.
 pub async fn serve<L>(mut listener: L, router: Router, stop: watch::Receiver<bool>, grace: Duration)
@@ -61,7 +62,7 @@ where
     I: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
     let mut http = http1::Builder::new();
-    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_buf_size(HEAD_SIZE);
+    http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_header_size(HEAD_SIZE).max_buf_size(READ_AHEAD);
     let mut serving = std::pin::pin!(http.serve_connection(TokioIo::new(io), TowerToHyperService::new(router)));
     let served = tokio::select! {
         served = serving.as_mut() => served,

@@ -47,11 +47,9 @@ pub fn router(app: Arc<App>, door: Door) -> Router {
     if door == Door::Local {
         router = router.route("/admin/schema/{verb}", post(admin::change_schema));
     }
-    router
-        .fallback(not_found)
-        .method_not_allowed_fallback(wrong_method)
-        .layer(axum::middleware::from_fn_with_state(shared.clone(), door::pass))
-        .with_state(shared)
+    let paths = router.fallback(not_found).method_not_allowed_fallback(wrong_method).with_state(shared.clone());
+    // The door stands around the router, not inside its routes, where the header Allow is not there yet.
+    Router::new().fallback_service(paths).layer(axum::middleware::from_fn_with_state(shared, door::pass))
 }
 
 /// The process is alive.
@@ -84,3 +82,6 @@ async fn wrong_method(
     let text = format!("{path} does not take {method}; the header Allow says what it takes");
     shared.problem(Failure::new(Code::Method, text), &id)
 }
+
+#[cfg(test)]
+mod tests;

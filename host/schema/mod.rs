@@ -6,7 +6,16 @@ use sha2::{Digest, Sha256};
 
 use crate::codec::Value;
 
+mod checks;
+mod columns;
+mod constants;
+pub mod ddl;
+mod indexes;
 pub mod parse;
+#[cfg(test)]
+mod parse_tests;
+mod resolve;
+mod tokens;
 
 pub use parse::{SchemaFault, parse};
 
@@ -17,7 +26,7 @@ pub struct Schema {
 }
 
 /// One table.
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct Table {
     pub name: String,
     pub columns: Vec<Column>,
@@ -199,3 +208,12 @@ pub(crate) fn index_name(table: &str, columns: &[&str]) -> String {
 
 /// Bytes that the name of an index may have, so that Postgres does not cut it.
 pub(crate) const MAX_INDEX_NAME: usize = 63;
+
+/// ` (did you mean X?)` where one of `names` is close to `word`, otherwise nothing.
+pub(crate) fn did_you_mean<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
+    let close = |name: &str| strsim::damerau_levenshtein(word, name);
+    match names.map(|name| (close(name), name)).min() {
+        Some((distance, name)) if distance <= 1 + word.len() / 4 => format!(" (did you mean {name}?)"),
+        _ => String::new(),
+    }
+}
