@@ -158,11 +158,12 @@ impl Wire {
             }
         }
         self.buffer.clear();
+        let mut chunk = [0; 8 << 10];
         loop {
             self.stream.readable().await?;
-            match self.stream.try_read_buf(&mut self.buffer) {
+            match self.stream.try_read(&mut chunk) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(_) => {}
+                Ok(length) => self.buffer.extend_from_slice(&chunk[..length]),
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                 Err(error) => return Err(error),
             }

@@ -52,7 +52,6 @@ impl Heard {
 }
 
 impl Site {
-    #[expect(clippy::disallowed_methods, reason = "the test waits for this task itself")]
     fn with(change: impl FnOnce(&mut Settings)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (plugins, data) = (folder.path().join("plugins"), folder.path().join("data"));
