@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -23,6 +24,9 @@ const SOCKET: &str = "oncehost.sock";
 /// The longest path of a Unix socket, in bytes, on every system that has them.
 const SOCKET_PATH: usize = 100;
 
+/// The most connections at one time over TCP, and over the local socket.
+const CONNECTIONS: usize = 8192;
+const LOCAL_CONNECTIONS: usize = 64;
 /// How often expired replies and marks are looked for; a call checks its own record's age by itself.
 const CLEAR_EVERY: Duration = Duration::from_secs(600);
 
@@ -85,10 +89,12 @@ impl Server {
         let (stopper, stopped) = watch::channel(false);
         let grace = app.settings.stop_grace;
         let door = Door::Dev { port: address.port() };
-        let over_tcp = http::listen::serve(tcp, http::router(app.clone(), door), stopped.clone(), grace);
+        let over_tcp =
+            http::listen::serve(tcp, http::router(app.clone(), door), connection_limit(), stopped.clone(), grace);
         let over_local = async {
             if let Some(local) = local {
-                http::listen::serve(local, http::router(app.clone(), Door::Local), stopped, grace).await;
+                http::listen::serve(local, http::router(app.clone(), Door::Local), LOCAL_CONNECTIONS, stopped, grace)
+                    .await;
             }
         };
         let stopping = async {
@@ -125,6 +131,18 @@ async fn clear_now_and_then(app: &App) {
             Err(failure) => tracing::warn!("clearing of old keys failed and is tried again later: {failure}"),
         }
     }
+}
+
+/// How many connections there may be: half of the files that the system lets this process open, which is first
+/// raised as far as it goes. The databases need theirs.
+fn connection_limit() -> usize {
+    let mut limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    if setrlimit(Resource::Nofile, raised).is_ok() {
+        limit = raised;
+    }
+    let files = limit.current.unwrap_or(u64::MAX);
+    usize::try_from(files / 2).unwrap_or(usize::MAX).clamp(16, CONNECTIONS)
 }
 
 /// Refuses an address that others than this machine can reach: there are no credentials to check yet.

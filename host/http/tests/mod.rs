@@ -65,7 +65,7 @@ impl Site {
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
         let paths = router(app.clone(), Door::Dev { port: address.port() });
-        let serving = runtime.spawn(listen::serve(listener, paths, stopped, grace));
+        let serving = runtime.spawn(listen::serve(listener, paths, 4, stopped, grace));
         Self { address, app, stop, serving, runtime, _folder: folder }
     }
 
