@@ -20,12 +20,12 @@ struct Reader {
 
 /// Starts one more reader of a lane. The door is locked by the caller.
 pub(super) fn start(lane: &Arc<Lane>, queue: &Receiver<Job>, door: &mut Door<Job>) -> Result<(), Failure> {
-    let mut reader = Reader { lane: lane.clone(), queue: queue.clone(), desk: None, engine: KeptEngine::default() };
+    let (lane, queue) = (lane.clone(), queue.clone());
     spawn(&format!("read {}", lane.plugin), move || {
-        let lane = reader.lane.clone();
         let _broken = Broken(&lane.read);
-        reader.work();
-        reader.lane.ended.notify_waiters();
+        // Here, since a script engine never leaves its thread.
+        Reader { lane: lane.clone(), queue, desk: None, engine: KeptEngine::default() }.work();
+        lane.ended.notify_waiters();
     })?;
     door.threads += 1;
     Ok(())

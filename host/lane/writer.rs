@@ -32,16 +32,17 @@ pub(super) fn start(
     resumed: Option<Resumed>,
     door: &mut Door<Work>,
 ) -> Result<(), Failure> {
-    let mut writer = Writer { lane: lane.clone(), queue: queue.clone(), desk: None, engine: KeptEngine::default() };
+    let (lane, queue) = (lane.clone(), queue.clone());
     spawn(&format!("write {}", lane.plugin), move || {
-        let lane = writer.lane.clone();
         let _broken = Broken(&lane.write);
+        // Here, since a script engine never leaves its thread.
+        let mut writer = Writer { lane: lane.clone(), queue, desk: None, engine: KeptEngine::default() };
         let ended = resumed.map_or(Ok(()), |(shared, jobs)| {
             let desk = writer.sit_down(shared);
             writer.serve(&desk, jobs)
         });
         if ended.and_then(|()| writer.work()).is_ok() {
-            writer.lane.ended.notify_waiters();
+            lane.ended.notify_waiters();
         }
     })?;
     door.threads += 1;
