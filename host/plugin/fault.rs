@@ -86,7 +86,9 @@ pub(super) fn did_you_mean<'n>(written: &str, known: impl IntoIterator<Item = &'
     let close = known
         .into_iter()
         .map(|name| (strsim::damerau_levenshtein(&lower, &name.to_lowercase()), name))
-        .filter(|(distance, name)| *distance <= 1 + name.len().max(written.len()) / 4)
+        .filter(|(distance, name)| {
+            *distance <= 1 + name.len().max(written.len()) / 4 && *distance < name.len().min(written.len())
+        })
         .min_by_key(|(distance, _)| *distance);
     close.map_or_else(String::new, |(_, name)| format!(", did you mean \"{name}\"?"))
 }

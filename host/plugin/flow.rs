@@ -107,8 +107,8 @@ fn order<'v>(items: &'v [Reader<'v>]) -> Vec<Step<'v>> {
         steps.push(Step { id, reader, before: Vec::new() });
     }
     let ids: Vec<&str> = steps.iter().map(|step| step.id).collect();
-    for index in 0..steps.len() {
-        steps[index].before = match steps[index].reader.field("after") {
+    for (index, step) in steps.iter_mut().enumerate() {
+        step.before = match step.reader.field("after") {
             Some(after) => after_of(&after, &ids),
             None => index.checked_sub(1).into_iter().collect(),
         };
@@ -139,7 +139,8 @@ fn refuse_cycles(steps: &[Step<'_>]) {
     let Some(first) = looped.first() else { return };
     let names: Vec<&str> = looped.iter().map(|index| steps[*index].id).collect();
     steps[*first].reader.fault(format!(
-        "waits for itself: the steps {} wait for one another through `after`; take one of those out",
+        "waits for itself: the steps {} wait for one another; change their `after` (a step without it waits for \
+         the one above it)",
         names.join(", ")
     ));
 }

@@ -1,6 +1,8 @@
 //! From the path of a member to its place in the text, in JSON files and in the `config` of a handler. JSON is a
 //! part of JavaScript's expressions, so the one parser serves both.
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "of the many kinds of nodes only a few matter here")]
+
 use std::collections::HashSet;
 
 use oxc::allocator::Allocator;

@@ -8,6 +8,7 @@ use std::time::Duration;
 use serde_json::Value as Json;
 
 use super::fault::did_you_mean;
+use crate::config::duration;
 
 /// Something wrong at a member or an element of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -204,39 +205,13 @@ impl<'v> Reader<'v> {
 
     /// A number of bytes: a whole number, or a string with `KiB` or `MiB`.
     pub(super) fn bytes(&self) -> Option<u64> {
-        let bytes = match self.value {
-            Json::String(text) => size(text),
-            other => other.as_u64(),
-        };
+        let bytes = self.value.as_u64().or_else(|| size(self.value.as_str()?));
         let bytes = bytes.filter(|bytes| (1..=1 << 40).contains(bytes));
         if bytes.is_none() {
             self.fault(format!("must be a number of bytes, such as 65536 or \"64MiB\", it is {}", short(self.value)));
         }
         bytes
     }
-}
-
-/// A length of time in the contract's form: a whole number and `ms`, `s`, `m`, `h` or `d`.
-///
-/// # Errors
-/// What is wrong, with the right form.
-pub(super) fn duration(text: &str) -> Result<Duration, String> {
-    let wrong =
-        || format!("\"{text}\" is no length of time; write a whole number and ms, s, m, h or d, such as \"30s\"");
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let number: u64 = number.parse().map_err(|_| wrong())?;
-    let millis = match unit {
-        "ms" => 1,
-        "s" => 1_000,
-        "m" => 60_000,
-        "h" => 3_600_000,
-        "d" => 86_400_000,
-        _ => return Err(wrong()),
-    };
-    let most = 365_000 * 86_400_000;
-    let millis = number.checked_mul(millis).filter(|millis| *millis <= most);
-    millis.map(Duration::from_millis).ok_or_else(|| format!("\"{text}\" is too long; the most is \"365000d\""))
 }
 
 fn size(text: &str) -> Option<u64> {

@@ -1,6 +1,8 @@
 //! Takes the module syntax out of a program: imported names become members of their slot (`__m0.name`), `export`
 //! falls away, and what was imported and exported is given back as a list.
 
+#![expect(clippy::wildcard_enum_match_arm, reason = "of the many kinds of nodes only a few matter here")]
+
 use std::collections::HashMap;
 
 use oxc::allocator::{Allocator, ArenaVec, TakeIn};
@@ -188,8 +190,8 @@ impl<'a> Rewriter<'a, '_> {
     }
 
     fn export_default(&mut self, declaration: ExportDefaultDeclarationKind<'a>, span: Span) -> Option<Statement<'a>> {
-        let default = self.allocator.alloc_str(&self.names.default);
-        let binding = || BindingIdentifier::new(SPAN, &*default, &self.ast);
+        let default: &str = self.allocator.alloc_str(&self.names.default);
+        let binding = || BindingIdentifier::new(SPAN, default, &self.ast);
         let (local, statement) = match declaration {
             ExportDefaultDeclarationKind::FunctionDeclaration(mut function) => {
                 let id = function.id.get_or_insert_with(binding);
@@ -206,7 +208,7 @@ impl<'a> Rewriter<'a, '_> {
             ExportDefaultDeclarationKind::TSInterfaceDeclaration(_) => return None,
             expression => {
                 let value = expression.into_expression();
-                let pattern = BindingPattern::new_binding_identifier(SPAN, &*default, &self.ast);
+                let pattern = BindingPattern::new_binding_identifier(SPAN, default, &self.ast);
                 let declarator = VariableDeclarator::new(SPAN, pattern, None, Some(value), false, &self.ast);
                 let kind = VariableDeclarationKind::Const;
                 let declaration = Declaration::new_variable_declaration(span, kind, [declarator], false, &self.ast);
@@ -222,10 +224,10 @@ impl<'a> Rewriter<'a, '_> {
         let Expression::Identifier(identifier) = expression else { return None };
         let symbol = self.scoping.get_reference(identifier.reference_id.get()?).symbol_id()?;
         let (slot, name) = self.bound.get(&symbol)?;
-        let object = self.allocator.alloc_str(&format!("{}{slot}", self.names.slot));
-        let object = Expression::new_identifier(identifier.span, &*object, &self.ast);
+        let object: &str = self.allocator.alloc_str(&format!("{}{slot}", self.names.slot));
+        let object = Expression::new_identifier(identifier.span, object, &self.ast);
         let Some(name) = name else { return Some(object) };
-        let name = &*self.allocator.alloc_str(name);
+        let name: &str = self.allocator.alloc_str(name);
         Some(if is_identifier_name(name) {
             let property = IdentifierName::new(identifier.span, name, &self.ast);
             Expression::new_static_member_expression(identifier.span, object, property, false, &self.ast)

@@ -11,10 +11,13 @@ mod columns;
 mod constants;
 pub mod ddl;
 mod indexes;
+pub mod inspect;
 pub mod parse;
 #[cfg(test)]
 mod parse_tests;
 mod resolve;
+mod stored;
+mod text;
 mod tokens;
 
 pub use parse::{SchemaFault, parse};
@@ -78,12 +81,14 @@ pub struct Index {
     pub line: u32,
 }
 
-#[derive(Clone, Debug, PartialEq)]
+#[derive(Clone, Debug, Default, PartialEq)]
 pub struct ForeignKey {
     pub columns: Vec<String>,
     pub table: String,
     /// Columns of `table`, one for each of `columns`, without `tenant_id`.
     pub references: Vec<String>,
+    /// `table` is shared, so the tenant is no part of the key.
+    pub shared: bool,
     pub line: u32,
 }
 

@@ -6,9 +6,11 @@ use tempfile::TempDir;
 
 use super::bundle::{Bundle, Bundler};
 
+mod documents;
 mod faults;
 mod modules;
 mod packages;
+mod registry;
 
 /// A temporary folder with files, each given as its path and text.
 pub(super) struct Folder {
