@@ -208,3 +208,6 @@ impl ToSql for Cell {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests;
