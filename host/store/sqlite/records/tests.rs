@@ -67,6 +67,8 @@ fn later_pages_begin_at_their_place_in_an_index() {
         ("{}", vec![text("5")], "(tenant_id=? AND id>?)"),
         (r#"{"total":"asc"}"#, vec![Cell::Integer(1), text("5")], "orders_total (tenant_id=? AND total>?)"),
         (r#"{"id":"desc"}"#, vec![text("5")], "(tenant_id=? AND id<?)"),
+        (r#"{"total":"desc"}"#, vec![Cell::Integer(1), text("5")], "orders_total (tenant_id=? AND total<?)"),
+        (r#"{"total":"desc"}"#, vec![Cell::Null, text("5")], "(tenant_id=? AND id>?)"),
     ] {
         let order = order::parse(&table, Some(&v(by))).unwrap();
         let statement = sql::select(target, &Filter::All(Vec::new()), Some(&order), Some(&after), 101);
