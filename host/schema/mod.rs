@@ -27,6 +27,8 @@ mod tokens;
 
 #[cfg(test)]
 mod parse_tests;
+#[cfg(test)]
+mod plan_tests;
 
 pub use apply::{Applied, ApplyError, State, Status, apply, status};
 pub use parse::{SchemaFault, parse};

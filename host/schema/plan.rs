@@ -162,13 +162,14 @@ impl Planner<'_> {
         if rebuild {
             self.rebuild(before, table, &diff, odd);
         } else {
-            for column in &diff.columns_added {
+            for column in table.columns.iter().filter(|column| before.column(&column.name).is_none()) {
                 let why = format!("column {} of table {} is new", column.name, table.name);
                 self.phases.columns.push(Step::new(why, vec![add_column(table, column)]));
             }
         }
-        for index in &now.indexes {
-            let added = diff.indexes_added.contains(&index) || self.live.odd_indexes.contains_key(&index.name);
+        for index in &table.indexes {
+            let added = diff.indexes_added.iter().any(|added| added.name == index.name)
+                || self.live.odd_indexes.contains_key(&index.name);
             if added || rebuild {
                 let why = if added { "is new" } else { "goes with its table" };
                 self.phases
@@ -218,20 +219,27 @@ impl Planner<'_> {
         for (from, to) in &diff.types {
             let old = self.old.column(name, &to.name).to_owned();
             let (one, two) = (from.ty.name(), to.ty.name());
-            if rows::conversion(from.ty, to.ty, "x").is_none() {
-                self.refuse(format!("column {name}.{} cannot go from {one} to {two}: add a column, fill it with an action, then delete the old one", to.name), None);
-            } else if let Some(condition) = rows::impossible(from, to, &old) {
-                let mut shown: Vec<String> = rows::shown(before, &[]);
-                shown.iter_mut().for_each(|column| *column = self.old.column(name, column).to_owned());
-                shown.retain(|column| *column != old);
-                shown.push(old);
-                if let Some(found) = rows::offending(conn, &format!("SELECT * FROM {there}"), &condition, shown)? {
-                    self.refuse(
-                        format!("values of column {name}.{} have no counterpart in {two}: change them first", to.name),
-                        Some(found),
-                    );
-                    return Ok(());
-                }
+            let (condition, message) = match rows::conversion(from.ty, to.ty, &quote(&old)) {
+                Some(rows::Conversion { impossible: None, .. }) => continue,
+                Some(rows::Conversion { impossible: Some(condition), .. }) => (
+                    condition,
+                    format!("values of column {name}.{} have no counterpart in {two}: change them first", to.name),
+                ),
+                None => (
+                    format!("{} IS NOT NULL", quote(&old)),
+                    format!(
+                        "column {name}.{} cannot go from {one} to {two} while it has values: add a column, fill it with an action, then delete the old one",
+                        to.name
+                    ),
+                ),
+            };
+            let mut shown: Vec<String> = rows::shown(before, &[]);
+            shown.iter_mut().for_each(|column| *column = self.old.column(name, column).to_owned());
+            shown.retain(|column| *column != old);
+            shown.push(old);
+            if let Some(found) = rows::offending(conn, &format!("SELECT * FROM {there}"), &condition, shown)? {
+                self.refuse(message, Some(found));
+                return Ok(());
             }
         }
         self.check_constraints(before, table, diff)

@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use super::ddl::{TIME_FORM, key_columns, literal, quote, quoted};
 use super::inspect::rows;
 use super::rename::OldNames;
-use super::{Column, ColumnType, TENANT, Table};
+use super::{ColumnType, TENANT, Table};
 use crate::store::StoreError;
 
 /// Rows that stand in the way of a change.
@@ -135,9 +135,4 @@ fn shown_value(value: ValueRef) -> Json {
         }
         ValueRef::Blob(bytes) => Json::String(format!("{} bytes", bytes.len())),
     }
-}
-
-/// A condition that holds when a value of `column` cannot be carried over.
-pub(super) fn impossible(from: &Column, to: &Column, old: &str) -> Option<String> {
-    conversion(from.ty, to.ty, &quote(old)).and_then(|conversion| conversion.impossible)
 }
