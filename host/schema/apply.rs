@@ -7,7 +7,7 @@ use super::inspect::{self, failed, rows};
 use super::plan::{Plan, plan};
 use super::{Schema, diff, record};
 use crate::clock::Millis;
-use crate::store::StoreError;
+use crate::failure::StoreError;
 
 /// What `apply` did.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use rusqlite::{Connection, Params, Row};
 
 use super::{Column, ColumnType, ForeignKey, HOST_PREFIX, Index, Schema, TENANT, Table, stored};
-use crate::store::StoreError;
+use crate::failure::StoreError;
 
 /// The tables of a database, and what in them is not of the host's making.
 #[derive(Clone, Debug, Default)]

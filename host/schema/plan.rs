@@ -10,7 +10,7 @@ use super::record;
 use super::rename::{self, OldNames};
 use super::rows::{self, Offending};
 use super::{HOST_PREFIX, Schema, Table};
-use crate::store::StoreError;
+use crate::failure::StoreError;
 
 /// One change to the database.
 #[derive(Clone, Debug, PartialEq, Serialize)]

@@ -5,7 +5,7 @@ use rusqlite::{Connection, params};
 use super::inspect::{failed, rows};
 use super::{Schema, parse};
 use crate::clock::Millis;
-use crate::store::StoreError;
+use crate::failure::StoreError;
 
 /// The last schema that was applied.
 #[derive(Debug)]

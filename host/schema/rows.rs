@@ -9,7 +9,7 @@ use super::ddl::{TIME_FORM, key_columns, literal, quote, quoted};
 use super::inspect::rows;
 use super::rename::OldNames;
 use super::{ColumnType, TENANT, Table};
-use crate::store::StoreError;
+use crate::failure::StoreError;
 
 /// Rows that stand in the way of a change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
