@@ -131,8 +131,11 @@ fn check(conn: &Connection, wanted: &Schema) -> Result<(), StoreError> {
         )));
     }
     let live = inspect::read(conn)?;
-    let left = diff::words(&live.schema, wanted);
-    if left.is_empty() && live.odd_tables.is_empty() && live.odd_indexes.is_empty() && live.others.is_empty() {
+    let mut left = diff::words(&live.schema, wanted);
+    left.extend(live.odd_tables.into_values().flatten());
+    left.extend(live.odd_indexes.into_values());
+    left.extend(live.others.into_iter().map(|(kind, name)| format!("{kind} {name}")));
+    if left.is_empty() {
         return Ok(());
     }
     Err(StoreError::Schema(format!(

@@ -26,6 +26,8 @@ mod text;
 mod tokens;
 
 #[cfg(test)]
+mod migration_tests;
+#[cfg(test)]
 mod parse_tests;
 #[cfg(test)]
 mod plan_tests;
