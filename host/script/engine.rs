@@ -1,16 +1,49 @@
 //! One locked QuickJS realm and the runs in it.
 
-use serde_json::Value as Json;
-
-use super::{Call, EngineLimits, Host, ScriptError};
+use std::rc::Rc;
 use std::sync::Arc;
 
+use rquickjs::context::EvalOptions;
+use rquickjs::promise::PromiseState;
+use rquickjs::{Array, CatchResultExt, Context, Ctx, Function, Persistent, Promise, Runtime, Value as JsValue};
+use serde_json::Value as Json;
+
+use super::errors::Judge;
+use super::limits::Stop;
+use super::output::to_json;
+use super::realm::{self, Hooks};
+use super::state::State;
+use super::walk::Walk;
+use super::{Call, EngineLimits, Host, Level, RunLimits, ScriptError};
+use crate::failure::Failure;
 use crate::plugin::Code;
+
+/// Versions of a plugin's code that an engine keeps compiled: the one that runs, and one that ends.
+const KEPT_VERSIONS: usize = 2;
+/// Runs between two full collections.
+const RUNS_PER_COLLECTION: u32 = 256;
 
 /// A QuickJS runtime with one locked realm. Not `Send`: it lives and dies on its thread.
 pub struct Engine {
-    _limits: EngineLimits,
+    // In the order in which they are dropped: nothing may hold a script's value when the runtime goes.
+    compiled: Vec<Compiled>,
+    hooks: Rc<Hooks>,
+    context: Context,
+    runtime: Runtime,
+    state: Rc<State>,
+    limits: EngineLimits,
+    spent: bool,
+    runs: u32,
 }
+
+/// A plugin's modules in this engine.
+struct Compiled {
+    code: Arc<Code>,
+    /// Begins a run: gives a loader with no module instantiated yet.
+    begin: Persistent<Function<'static>>,
+}
+
+type Ran<T> = Result<T, (ScriptError, bool)>;
 
 impl Engine {
     /// Makes a runtime and locks its realm (a few milliseconds).
@@ -18,7 +51,33 @@ impl Engine {
     /// # Errors
     /// When the limits leave no room for the realm itself.
     pub fn new(limits: EngineLimits) -> Result<Self, ScriptError> {
-        Ok(Self { _limits: limits })
+        let no_room = |reason: String| ScriptError::Limit {
+            what: format!(
+                "the script engine does not start with {} of memory and {} of stack (limits.memory, limits.stack): {reason}",
+                super::limits::size(limits.memory),
+                super::limits::size(limits.stack)
+            ),
+            position: None,
+        };
+        let runtime = Runtime::new().map_err(|error| no_room(error.to_string()))?;
+        runtime.set_memory_limit(limits.memory);
+        runtime.set_max_stack_size(limits.stack);
+        let context = Context::full(&runtime).map_err(|error| no_room(error.to_string()))?;
+        let state = Rc::new(State::default());
+        let hooks = context
+            .with(|ctx| realm::build(&ctx, &state).catch(&ctx).map_err(|error| error.to_string()))
+            .map_err(no_room)?;
+        let hooks = Rc::new(hooks);
+        state.hooks.replace(Some(hooks.clone()));
+        let of = state.clone();
+        runtime.set_interrupt_handler(Some(Box::new(move || of.stopped().is_some())));
+        let of = state.clone();
+        runtime.set_host_promise_rejection_tracker(Some(Box::new(move |ctx, promise, reason, handled| {
+            of.rejected(&ctx, promise, reason, handled);
+        })));
+        let engine = Self { compiled: Vec::new(), hooks, context, runtime, state, limits, spent: false, runs: 0 };
+        engine.collect();
+        Ok(engine)
     }
 
     /// Runs one exported function to its settled result and gives that as JSON text (`null` for `undefined`).
@@ -26,19 +85,15 @@ impl Engine {
     ///
     /// # Errors
     /// See [`ScriptError`]. After some of them the engine [is spent](Engine::is_spent).
-    pub fn run(&mut self, _call: &Call<'_>, _host: Box<dyn Host>) -> Result<String, ScriptError> {
-        Err(ScriptError::Limit { what: "placeholder".to_owned(), position: None })
-    }
-
-    /// Whether the engine must be replaced before the next run: after an interrupt, out-of-memory, a stack
-    /// overflow, or jobs that were left over.
-    pub fn is_spent(&self) -> bool {
-        false
-    }
-
-    /// Bytes of heap in use.
-    pub fn memory_used(&self) -> usize {
-        0
+    pub fn run(&mut self, call: &Call<'_>, host: Box<dyn Host>) -> Result<String, ScriptError> {
+        let begin = self.compiled(call.code)?;
+        self.state.begin(call, host);
+        let judge = self.judge(call.code);
+        let (outcome, collected) = self.context.with(|ctx| {
+            let outcome = handled(&ctx, &judge, call, begin);
+            (outcome, self.hooks.collected(&ctx).unwrap_or(true))
+        });
+        self.finish(outcome, collected)
     }
 
     /// Instantiates a module and gives its export `config` as JSON (`None` where there is none): what the loader
@@ -46,7 +101,239 @@ impl Engine {
     ///
     /// # Errors
     /// What the module's top level throws, or a `config` that is not JSON.
-    pub fn config_of(&mut self, _code: &Arc<Code>, _entry: usize) -> Result<Option<Json>, ScriptError> {
-        Ok(None)
+    pub fn config_of(&mut self, code: &Arc<Code>, entry: usize) -> Result<Option<Json>, ScriptError> {
+        let begin = self.compiled(code)?;
+        let limits = RunLimits::default();
+        let call =
+            Call { code, entry, export: "config", input: "null", ctx: "{}", now: 0, seed: [0; 32], limits: &limits };
+        self.state.begin(&call, Box::new(Nobody));
+        let judge = self.judge(code);
+        let (outcome, collected) = self.context.with(|ctx| {
+            let outcome = config(&ctx, &judge, &call, begin);
+            (outcome, self.hooks.collected(&ctx).unwrap_or(true))
+        });
+        let text = self.finish(outcome, collected)?;
+        Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
     }
+
+    /// Whether the engine must be replaced before the next run: after an interrupt, out-of-memory, a stack
+    /// overflow, or jobs that were left over.
+    pub fn is_spent(&self) -> bool {
+        self.spent
+    }
+
+    /// Bytes of heap in use.
+    pub fn memory_used(&self) -> usize {
+        usize::try_from(self.runtime.memory_usage().malloc_size).unwrap_or(0)
+    }
+
+    /// Frees what only a full collection frees. The next one comes after some runs, or when a run's heap grows
+    /// over a quarter of the limit, which is also how a heap that was full is known afterwards.
+    pub fn collect(&self) {
+        self.runtime.run_gc();
+        self.runtime.set_gc_threshold(self.limits.memory / 4);
+        self.context.with(|ctx| self.hooks.collected(&ctx).map(drop).unwrap_or_default());
+    }
+
+    fn judge<'a>(&'a self, code: &'a Code) -> Judge<'a> {
+        Judge { state: &self.state, hooks: &self.hooks, engine: &self.limits, code }
+    }
+
+    fn finish<T>(&mut self, outcome: Ran<T>, collected: bool) -> Result<T, ScriptError> {
+        self.state.end();
+        self.spent |= self.runtime.is_job_pending();
+        self.runs += 1;
+        if collected || self.runs.is_multiple_of(RUNS_PER_COLLECTION) {
+            self.collect();
+        }
+        outcome.map_err(|(error, spent)| {
+            self.spent |= spent;
+            error
+        })
+    }
+
+    fn compiled(&mut self, code: &Arc<Code>) -> Result<Persistent<Function<'static>>, ScriptError> {
+        if let Some(known) = self.compiled.iter().find(|known| Arc::ptr_eq(&known.code, code)) {
+            return Ok(known.begin.clone());
+        }
+        let judge = self.judge(code);
+        let begin = self.context.with(|ctx| {
+            compile(&ctx, &self.hooks, code)
+                .map_err(|_| judge.pending(&ctx).0)
+                .map(|begin| Persistent::save(&ctx, begin))
+        });
+        self.state.end();
+        let begin = begin?;
+        if self.compiled.len() >= KEPT_VERSIONS {
+            self.compiled.remove(0);
+        }
+        self.compiled.push(Compiled { code: code.clone(), begin: begin.clone() });
+        Ok(begin)
+    }
+}
+
+impl Drop for Engine {
+    fn drop(&mut self) {
+        self.state.end();
+        self.state.hooks.replace(None);
+    }
+}
+
+/// Evaluates each module's factory expression and links them.
+fn compile<'js>(ctx: &Ctx<'js>, hooks: &Hooks, code: &Code) -> rquickjs::Result<Function<'js>> {
+    let factories = Array::new(ctx.clone())?;
+    let imports = Array::new(ctx.clone())?;
+    for (index, module) in code.modules.iter().enumerate() {
+        let mut options = EvalOptions::default();
+        options.filename = Some(module.path.clone());
+        let factory: Function<'js> = ctx.eval_with_options(module.js.as_str(), options)?;
+        factories.set(index, factory)?;
+        imports.set(index, module.imports.clone())?;
+    }
+    hooks.linker.clone().restore(ctx)?.call((factories, imports))
+}
+
+/// Calls the export, drives what it began, and writes the result.
+fn handled(ctx: &Ctx<'_>, judge: &Judge<'_>, call: &Call<'_>, begin: Persistent<Function<'static>>) -> Ran<String> {
+    let returned = called(ctx, judge, call, begin).map_err(|_| judge.pending(ctx));
+    let settled = match returned {
+        Ok(returned) => settle(ctx, judge, returned),
+        Err(told) => {
+            // What was begun before the throw still ends, so that nothing is left for the next run.
+            drain(ctx, judge);
+            Err(told)
+        }
+    };
+    let outcome = settled.and_then(|value| {
+        let limits = judge.state.limits.borrow().clone();
+        let mut walk = Walk::new(ctx, judge.hooks, limits.depth, limits.result);
+        to_json(&mut walk, &value).map_err(|trouble| unwritten(ctx, judge, trouble.into_failure("the result")))
+    });
+    drain(ctx, judge);
+    complain(ctx, judge);
+    match (judge.state.stopped(), outcome) {
+        (Some(_), Err((ScriptError::Limit { what, position }, _))) => {
+            Err((ScriptError::Limit { what, position }, true))
+        }
+        (Some(stop), _) => Err((judge.limit(stop, None), true)),
+        (None, outcome) => outcome,
+    }
+}
+
+fn called<'js>(
+    ctx: &Ctx<'js>,
+    judge: &Judge<'_>,
+    call: &Call<'_>,
+    begin: Persistent<Function<'static>>,
+) -> rquickjs::Result<JsValue<'js>> {
+    let begin = begin.restore(ctx)?;
+    judge.hooks.set_now(ctx, call.now)?;
+    let input = ctx.json_parse(call.input)?;
+    let facts = ctx.json_parse(call.ctx)?;
+    judge.hooks.start.clone().restore(ctx)?.call((begin, call.entry, call.export, input, facts))
+}
+
+/// Drives the job queue until a promise is settled; anything else is settled already.
+fn settle<'js>(ctx: &Ctx<'js>, judge: &Judge<'_>, returned: JsValue<'js>) -> Ran<JsValue<'js>> {
+    let Some(promise) = returned.as_object().and_then(|object| Promise::from_value(object.clone().into_value()).ok())
+    else {
+        return Ok(returned);
+    };
+    while promise.state() == PromiseState::Pending && judge.state.stopped().is_none() && ctx.execute_pending_job() {}
+    // The handler's own promise is awaited: its rejection is the outcome, not something unhandled.
+    judge.state.rejected(ctx, returned, JsValue::new_undefined(ctx.clone()), true);
+    match promise.result::<JsValue<'js>>() {
+        Some(Ok(value)) => Ok(value),
+        Some(Err(_)) => Err(judge.pending(ctx)),
+        None => match judge.state.stopped() {
+            Some(stop) => Err((judge.limit(stop, None), true)),
+            // A job that found the heap full ends without a word.
+            None if judge.hooks.collected(ctx).unwrap_or(true) => Err((judge.limit(Stop::Memory, None), true)),
+            None => Err((ScriptError::Host(never_settles()), true)),
+        },
+    }
+}
+
+fn never_settles() -> Failure {
+    Failure::contract(
+        "the handler's promise never settles: nothing is left that could resolve it; every `new Promise` needs a call of \
+         resolve or reject, and waiting belongs in a flow step",
+    )
+}
+
+/// Runs the jobs that are left, within the deadline.
+fn drain(ctx: &Ctx<'_>, judge: &Judge<'_>) {
+    while judge.state.stopped().is_none() && ctx.execute_pending_job() {}
+}
+
+/// Logs rejections that nobody waited for.
+fn complain(ctx: &Ctx<'_>, judge: &Judge<'_>) {
+    let rejections = judge.state.rejections.take();
+    if judge.state.stopped().is_some() {
+        return;
+    }
+    for (_, reason) in rejections {
+        let Ok(reason) = reason.restore(ctx) else { continue };
+        let told = match judge.hooks.describe(ctx, &reason) {
+            Ok((text, stack)) => {
+                let (stack, _) = judge.stack(&stack.unwrap_or_default());
+                format!("{}\n{stack}", text.unwrap_or_default())
+            }
+            Err(_) => {
+                ctx.catch();
+                "an error that cannot be read".to_owned()
+            }
+        };
+        let line = format!("a promise was rejected and nothing awaited it: {}", told.trim_end());
+        judge.state.log(Level::Warn, line);
+    }
+}
+
+/// Why a result could not be written.
+fn unwritten(ctx: &Ctx<'_>, judge: &Judge<'_>, failure: Option<Failure>) -> (ScriptError, bool) {
+    match failure {
+        None => judge.pending(ctx),
+        Some(failure) if failure.code == crate::failure::Code::Limit => {
+            let stop = if failure.detail.contains("nested") { Stop::Depth } else { Stop::Result };
+            (judge.limit(stop, None), false)
+        }
+        Some(failure) => (ScriptError::Host(failure), false),
+    }
+}
+
+fn config(
+    ctx: &Ctx<'_>,
+    judge: &Judge<'_>,
+    call: &Call<'_>,
+    begin: Persistent<Function<'static>>,
+) -> Ran<Option<String>> {
+    let value = begin
+        .restore(ctx)
+        .and_then(|begin| {
+            judge.hooks.set_now(ctx, call.now)?;
+            judge.hooks.config_of.clone().restore(ctx)?.call::<_, JsValue<'_>>((begin, call.entry))
+        })
+        .map_err(|_| judge.pending(ctx))?;
+    drain(ctx, judge);
+    if value.is_undefined() {
+        return Ok(None);
+    }
+    let mut walk = Walk::new(ctx, judge.hooks, call.limits.depth, call.limits.result);
+    let text = to_json(&mut walk, &value);
+    text.map(Some).map_err(|trouble| unwritten(ctx, judge, trouble.into_failure("config")))
+}
+
+/// The host of a module that is only looked at.
+struct Nobody;
+
+impl Host for Nobody {
+    fn call(
+        &mut self,
+        _binding: super::Binding,
+        _args: Vec<crate::codec::Value>,
+    ) -> Result<crate::codec::Value, Failure> {
+        Err(Failure::contract("the top level of a module cannot call the host: move the call into the handler"))
+    }
+
+    fn log(&mut self, _level: Level, _line: String) {}
 }

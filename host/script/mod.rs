@@ -12,6 +12,13 @@ use crate::failure::{Failure, Position};
 use crate::plugin::Code;
 
 mod engine;
+mod errors;
+mod limits;
+mod output;
+mod realm;
+mod state;
+mod values;
+mod walk;
 
 pub use engine::Engine;
 
@@ -124,3 +131,6 @@ pub enum ScriptError {
     /// Time, memory, stack, host calls or result size: `what` names the limit in a full sentence.
     Limit { what: String, position: Option<Position> },
 }
+
+#[cfg(test)]
+mod tests;

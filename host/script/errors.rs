@@ -1,0 +1,183 @@
+//! What a script threw, as the host tells it.
+
+use rquickjs::{Array, Ctx, String as JsString, Value as JsValue};
+
+use super::limits::{Stop, sentence};
+use super::output::to_json;
+use super::realm::{Hooks, PRELUDE};
+use super::state::State;
+use super::walk::Walk;
+use super::{EngineLimits, ScriptError};
+use crate::failure::{Failure, Position};
+use crate::plugin::Code;
+
+/// All that is needed to judge an exception.
+pub(super) struct Judge<'a> {
+    pub state: &'a State,
+    pub hooks: &'a Hooks,
+    pub engine: &'a EngineLimits,
+    pub code: &'a Code,
+}
+
+/// Names that other places have as globals, and what to do without them.
+const MISSING: [(&str, &str); 12] = [
+    ("Intl", "there are no locales here: format in the client, or with a library"),
+    ("setTimeout", "there are no timers here: use a 'sleep' step of a flow"),
+    ("setInterval", "there are no timers here: use a schedule"),
+    ("setImmediate", "there are no timers here: use a flow"),
+    ("process", "this is not Node: settings are in ctx.settings"),
+    ("Buffer", "this is not Node: use Uint8Array, TextEncoder, atob and btoa"),
+    ("require", "modules are ES modules here: use import"),
+    ("module", "modules are ES modules here: use export"),
+    ("eval", "no code is made from strings here"),
+    ("window", "this is not a browser: use globalThis"),
+    ("WeakRef", "weak references would show when memory is reclaimed: use WeakMap"),
+    ("performance", "time stands still within a run: use Date.now()"),
+];
+
+impl Judge<'_> {
+    /// A limit that ended the run.
+    pub fn limit(&self, stop: Stop, position: Option<Position>) -> ScriptError {
+        ScriptError::Limit { what: sentence(stop, self.engine, &self.state.limits.borrow()), position }
+    }
+
+    /// Tells the exception that is pending in `ctx`, and whether the engine can be used again.
+    pub fn pending(&self, ctx: &Ctx<'_>) -> (ScriptError, bool) {
+        let thrown = ctx.catch();
+        if let Some(stop) = self.state.stopped() {
+            // An error of the engine's own making, which no script has seen: reading it runs no code.
+            let stack = thrown.as_exception().and_then(rquickjs::Exception::stack).unwrap_or_default();
+            return (self.limit(stop, self.stack(&stack).1), true);
+        }
+        self.state.grace();
+        // An exhausted heap has no room for an error object: the exception is null. So is `throw null`, but
+        // then the heap has not grown.
+        if thrown.is_null() && self.hooks.collected(ctx).unwrap_or(true) {
+            return (self.limit(Stop::Memory, None), true);
+        }
+        match self.thrown(ctx, &thrown) {
+            Ok(told) => told,
+            Err(_) if self.state.stopped().is_some() => (self.limit(Stop::Time, None), true),
+            Err(_) => {
+                ctx.catch();
+                let message = "an error that cannot be read".to_owned();
+                (ScriptError::Thrown { message, stack: String::new(), position: None }, true)
+            }
+        }
+    }
+
+    fn thrown<'js>(&self, ctx: &Ctx<'js>, thrown: &JsValue<'js>) -> rquickjs::Result<(ScriptError, bool)> {
+        let (message, raw) = self.hooks.describe(ctx, thrown)?;
+        let (stack, position) = self.stack(&raw.unwrap_or_default());
+        let message = message.unwrap_or_else(|| "an error whose message is not Unicode text".to_owned());
+        match message.as_str() {
+            "InternalError: out of memory" | "InternalError: string too long" => {
+                return Ok((self.limit(Stop::Memory, position), true));
+            }
+            "RangeError: Maximum call stack size exceeded" => return Ok((self.limit(Stop::Stack, position), true)),
+            _ => {}
+        }
+        if let Some(index) = self.hooks.host_failure(ctx, thrown)?
+            && let Some(failure) = self.state.failures.borrow().get(index)
+        {
+            let mut failure = failure.clone();
+            failure.position = failure.position.or(position);
+            return Ok((ScriptError::Host(failure), false));
+        }
+        if let Some(facts) = self.hooks.biz_facts(ctx, thrown)? {
+            return Ok((self.business(ctx, &facts, position)?, false));
+        }
+        if let Some(why) = self.hooks.discard_facts(ctx, thrown)? {
+            return Ok((ScriptError::Discard { why: why.as_string().map(bounded).unwrap_or_default() }, false));
+        }
+        let message = hinted(message);
+        Ok((ScriptError::Thrown { message, stack, position }, false))
+    }
+
+    fn business<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        facts: &Array<'js>,
+        position: Option<Position>,
+    ) -> rquickjs::Result<ScriptError> {
+        let details: JsValue<'js> = facts.get(3)?;
+        let limits = self.state.limits.borrow().clone();
+        let mut walk = Walk::new(ctx, self.hooks, limits.depth, limits.result);
+        let details = match to_json(&mut walk, &details) {
+            Ok(text) => serde_json::from_str(&text).unwrap_or_default(),
+            Err(trouble) => {
+                let Some(failure) = trouble.into_failure("BizError details") else {
+                    return Err(rquickjs::Error::Exception);
+                };
+                return Ok(ScriptError::Host(Failure { position, ..failure }));
+            }
+        };
+        let status: i32 = facts.get(2)?;
+        Ok(ScriptError::Business {
+            name: facts.get(0)?,
+            message: bounded(&facts.get(1)?),
+            status: u16::try_from(status).unwrap_or(400),
+            details,
+        })
+    }
+
+    /// Maps a stack to the TypeScript source, without the host's own frames; and the first frame's place.
+    pub fn stack(&self, raw: &str) -> (String, Option<Position>) {
+        let mut first = None;
+        let mut lines = Vec::new();
+        for line in raw.lines() {
+            let Some((before, place, after)) = place_in(line) else {
+                lines.push(line.to_owned());
+                continue;
+            };
+            if place.path.starts_with(PRELUDE) {
+                continue;
+            }
+            match self.code.position(place.path, place.line, place.column) {
+                Some(position) => {
+                    lines.push(format!("{before}{position}{after}"));
+                    first.get_or_insert(position);
+                }
+                None => lines.push(format!("{before}{}{after}", place.path)),
+            }
+        }
+        (lines.join("\n"), first)
+    }
+}
+
+struct Place<'a> {
+    path: &'a str,
+    line: u32,
+    column: u32,
+}
+
+/// Finds `path:line:column` in a frame, with what stands before and after it.
+fn place_in(line: &str) -> Option<(&str, Place<'_>, &str)> {
+    let (start, end) = match (line.rfind('('), line.ends_with(')')) {
+        (Some(open), true) => (open + 1, line.len() - 1),
+        _ => (line.find("at ")? + 3, line.len()),
+    };
+    let mut parts = line[start..end].rsplitn(3, ':');
+    let column = parts.next()?.parse().ok()?;
+    let number = parts.next()?.parse().ok()?;
+    Some((&line[..start], Place { path: parts.next()?, line: number, column }, &line[end..]))
+}
+
+fn bounded(text: &JsString<'_>) -> String {
+    match text.to_string() {
+        Ok(mut text) => {
+            text.truncate(text.floor_char_boundary(4000));
+            text
+        }
+        Err(_) => "a text that is not Unicode".to_owned(),
+    }
+}
+
+/// Adds the way out where a global is missed that other places have.
+fn hinted(message: String) -> String {
+    let missed = message.strip_prefix("ReferenceError: ").and_then(|rest| rest.strip_suffix(" is not defined"));
+    match missed.and_then(|name| MISSING.iter().find(|(missing, _)| *missing == name)) {
+        Some((_, hint)) => format!("{message} ({hint})"),
+        None => message,
+    }
+}

@@ -1,0 +1,61 @@
+//! The limits of a run, as sentences that name the limit and its setting.
+
+use std::time::Duration;
+
+use super::{EngineLimits, RunLimits};
+
+/// Which limit ended a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Stop {
+    Time,
+    Memory,
+    Stack,
+    HostCalls,
+    Result,
+    Depth,
+}
+
+/// The sentence for a limit, with its value, the setting that moves it, and what to do.
+pub(super) fn sentence(stop: Stop, engine: &EngineLimits, run: &RunLimits) -> String {
+    match stop {
+        Stop::Time => format!(
+            "the script ran longer than {} (limits.handler; in read actions limits.read, in flow scripts limits.script): \
+             do less in one run, or move work to a flow step",
+            time(run.time)
+        ),
+        Stop::Memory => format!(
+            "the script needed more than {} of memory (limits.memory): keep less at a time, page through lists",
+            size(engine.memory)
+        ),
+        Stop::Stack => format!(
+            "the script's calls nest deeper than {} of stack allow (limits.stack): look for a recursion without end",
+            size(engine.stack)
+        ),
+        Stop::HostCalls => format!(
+            "the script made more than {} calls of store, flow, notify and ctx (limits.hostCalls): use store.list instead \
+             of many store.get, or split the work",
+            run.host_calls
+        ),
+        Stop::Result => {
+            format!(
+                "the result is bigger than {} of JSON (limits.result): return less, or a page of it",
+                size(run.result)
+            )
+        }
+        Stop::Depth => format!("the result is nested deeper than {} levels: return a flatter one", run.depth),
+    }
+}
+
+/// A number of bytes in the largest unit that divides it.
+pub(super) fn size(bytes: usize) -> String {
+    match bytes {
+        b if b >= 1 << 20 && b.is_multiple_of(1 << 20) => format!("{} MiB", b >> 20),
+        b if b >= 1 << 10 && b.is_multiple_of(1 << 10) => format!("{} KiB", b >> 10),
+        b => format!("{b} bytes"),
+    }
+}
+
+fn time(duration: Duration) -> String {
+    let millis = duration.as_millis();
+    if millis > 0 && millis.is_multiple_of(1000) { format!("{} s", millis / 1000) } else { format!("{millis} ms") }
+}

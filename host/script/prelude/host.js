@@ -1,0 +1,427 @@
+// What scripts see of the host: bindings, errors, console, ctx. Evaluated once per engine, frozen by lockdown.js.
+// `native` is the door to Rust; it is never handed to a script.
+(function (native) {
+  "use strict";
+  const { defineProperty, freeze, keys, getPrototypeOf } = Object;
+  const hidden = (target, name, value) =>
+    defineProperty(target, name, { value, writable: true, enumerable: false, configurable: true });
+
+  let hostFailure, bizFacts, discardFacts;
+
+  // An error of the host's. Its place in Rust's list of failures is what counts when it is thrown on.
+  class HostError extends Error {
+    #failure;
+    constructor(failure, code, message, retryable, details) {
+      super(message);
+      this.#failure = failure;
+      this.code = code;
+      this.retryable = retryable;
+      this.details = details;
+    }
+    static {
+      hostFailure = (error) => (typeof error === "object" && error !== null && #failure in error ? error.#failure : -1);
+    }
+  }
+  hidden(HostError.prototype, "name", "HostError");
+  // Nobody but the host makes these.
+  hidden(HostError.prototype, "constructor", Error);
+
+  const failed = () => {
+    const [failure, code, message, retryable, details] = native.failed();
+    return new HostError(failure, code, message, retryable, details);
+  };
+  const contract = (message) => {
+    native.contract(message);
+    return failed();
+  };
+
+  class BizError extends Error {
+    #name;
+    #message;
+    #status;
+    #details;
+    constructor(name, message, options) {
+      if (typeof name !== "string" || name.length > 64 || !/^[A-Z][A-Z0-9_]*$/.test(name)) {
+        throw contract("BizError: the name must be capitals, digits and _, at most 64, like 'REGION_CLOSED'");
+      }
+      if (native.reserved(name)) {
+        throw contract(`BizError: ${name} is one of the host's own error names; choose another, like 'ORDER_${name}'`);
+      }
+      if (typeof message !== "string") {
+        throw contract("BizError: the message must be a string: new BizError('REGION_CLOSED', 'the region is closed')");
+      }
+      if (options !== undefined && (typeof options !== "object" || options === null)) {
+        throw contract("BizError: the third argument is an object: { status: 409, details: { … } }");
+      }
+      const { status = 400, details } = options ?? {};
+      if (!Number.isInteger(status) || status < 400 || status > 499) {
+        throw contract("BizError: status must be a whole number from 400 to 499");
+      }
+      super(message);
+      this.#name = name;
+      this.#message = message;
+      this.#status = status;
+      this.#details = details;
+      hidden(this, "name", name);
+      this.code = name;
+      this.status = status;
+      this.details = details;
+    }
+    static {
+      bizFacts = (error) =>
+        typeof error === "object" && error !== null && #name in error
+          ? [error.#name, error.#message, error.#status, error.#details]
+          : undefined;
+    }
+  }
+
+  class Discard extends Error {
+    #why;
+    constructor(why) {
+      if (typeof why !== "string") throw contract("Discard: say why: new Discard('no such video')");
+      super(why);
+      this.#why = why;
+      hidden(this, "name", "Discard");
+    }
+    static {
+      discardFacts = (error) => (typeof error === "object" && error !== null && #why in error ? error.#why : undefined);
+    }
+  }
+
+  // Both kinds of Result share a prototype on which a forgotten `.data` is caught.
+  const resultPrototype = {};
+  for (const name of ["created", "record", "affected", "already", "records", "count", "workflowId", "eventId"]) {
+    defineProperty(resultPrototype, name, {
+      get() {
+        throw contract(
+          `a Result has no '${name}': check result.ok, then read result.data.${name} (on failure there is result.error)`,
+        );
+      },
+    });
+  }
+  class Ok {
+    constructor(data) {
+      this.ok = true;
+      this.data = data;
+    }
+  }
+  class Failed {
+    constructor(error) {
+      this.ok = false;
+      this.error = error;
+    }
+  }
+  const resultConstructor = getPrototypeOf({}).constructor;
+  for (const kind of [Ok, Failed]) {
+    hidden(kind.prototype, "constructor", resultConstructor);
+    Object.setPrototypeOf(kind.prototype, resultPrototype);
+  }
+
+  const call = (binding, a, b, c) => {
+    const data = native.call(binding, a, b, c);
+    return data === undefined ? new Failed(failed()) : new Ok(data);
+  };
+  const store = {
+    createIfAbsent(table, record, uniqueBy) {
+      return call(0, table, record, uniqueBy);
+    },
+    update(table, where, patch) {
+      return call(1, table, where, patch);
+    },
+    delete(table, where) {
+      return call(2, table, where);
+    },
+    get(table, where) {
+      return call(3, table, where);
+    },
+    list(table, options) {
+      return call(4, table, options);
+    },
+    count(table, where) {
+      return call(5, table, where);
+    },
+  };
+  const flow = {
+    start(name, bizId, seed) {
+      return call(6, name, bizId, seed);
+    },
+    get(workflowId) {
+      return call(7, workflowId);
+    },
+    cancel(workflowId, reason) {
+      return call(8, workflowId, reason);
+    },
+  };
+  const notify = {
+    publish(topic, payload, options) {
+      return call(9, topic, payload, options);
+    },
+  };
+  const { stableId } = {
+    stableId(scope) {
+      const id = native.call(10, scope, undefined, undefined);
+      if (id === undefined) throw failed();
+      return id;
+    },
+  };
+
+  const outside = (name) => ({
+    [name]() {
+      throw contract(`${name} is not there in a handler, which is one transaction: move it to a flow step`);
+    },
+  })[name];
+  const run = {};
+  for (const name of ["workflowId", "stepId", "idempotencyKey", "scopedKey", "attempt", "signal"]) {
+    defineProperty(run, name, {
+      enumerable: true,
+      get() {
+        throw contract(`run.${name} is there only in the scripts of flow steps: move it to a flow step`);
+      },
+    });
+  }
+
+  // A bounded picture of any value, for log lines and for what was thrown. May run code of the script.
+  const picture = (value, depth, room) => {
+    switch (typeof value) {
+      case "string":
+        return depth === 0 ? value.slice(0, room) : JSON.stringify(value.slice(0, 200)) + (value.length > 200 ? "…" : "");
+      case "bigint":
+        return value < 1n << 256n && value > -(1n << 256n) ? `${value}n` : "a huge BigInt";
+      case "symbol":
+        return String(value).slice(0, 200);
+      case "function":
+        return "[function]";
+      case "object":
+        if (value === null) return "null";
+        return pictureOfObject(value, depth, room);
+      default:
+        return String(value);
+    }
+  };
+  const pictureOfObject = (value, depth, room) => {
+    try {
+      if (value instanceof Error) return pictureOfError(value);
+      if (value instanceof Date) return Number.isNaN(+value) ? "an invalid Date" : value.toISOString();
+      if (ArrayBuffer.isView(value)) return `[${value.constructor.name} of ${value.byteLength} bytes]`;
+      if (depth >= 4) return Array.isArray(value) ? "[…]" : "{…}";
+      const list = Array.isArray(value);
+      const source =
+        value instanceof Map ? Array.from(value.entries()) : value instanceof Set ? Array.from(value.values()) : value;
+      let text = "";
+      let count = 0;
+      for (const key of keys(source)) {
+        if (count === 100 || text.length > room) {
+          text += ", …";
+          break;
+        }
+        count += 1;
+        const part = picture(source[key], depth + 1, room - text.length);
+        text += (text === "" ? "" : ", ") + (list || source !== value ? part : `${key}: ${part}`);
+      }
+      return list || source !== value ? `[${text}]` : text === "" ? "{}" : `{ ${text} }`;
+    } catch {
+      return "[an object that cannot be read]";
+    }
+  };
+  const text = (read) => {
+    try {
+      const value = read();
+      return typeof value === "string" ? value : value === undefined ? "" : String(value);
+    } catch {
+      return "";
+    }
+  };
+  const pictureOfError = (error) => {
+    const name = text(() => error.name).slice(0, 200);
+    const message = text(() => error.message).slice(0, 4000);
+    return message === "" ? name || "Error" : name === "" ? message : `${name}: ${message}`;
+  };
+  const isError = (value) => {
+    try {
+      return value instanceof Error;
+    } catch {
+      return false;
+    }
+  };
+  const stackOf = (error) => (isError(error) ? text(() => error.stack).slice(0, 8000) : "");
+
+  const write = (level, parts) => {
+    let line = "";
+    const room = native.room() + 1;
+    for (const part of parts) {
+      if (line.length > room) break;
+      let shown = picture(part, 0, room);
+      if (isError(part)) shown += `\n${stackOf(part)}`;
+      line += (line === "" ? "" : " ") + shown;
+    }
+    native.log(level, line);
+  };
+  const console = {
+    debug(...parts) {
+      write(0, parts);
+    },
+    trace(...parts) {
+      write(0, parts);
+    },
+    log(...parts) {
+      write(1, parts);
+    },
+    info(...parts) {
+      write(1, parts);
+    },
+    warn(...parts) {
+      write(2, parts);
+    },
+    error(...parts) {
+      write(3, parts);
+    },
+    assert(condition, ...parts) {
+      if (!condition) write(3, ["assertion failed", ...parts]);
+    },
+  };
+
+  const deepFreeze = (value) => {
+    if (typeof value === "object" && value !== null) {
+      for (const key of keys(value)) deepFreeze(value[key]);
+      freeze(value);
+    }
+    return value;
+  };
+
+  const globals = {
+    store,
+    flow,
+    notify,
+    console,
+    BizError,
+    Discard,
+    fetch: outside("fetch"),
+    invoke: outside("invoke"),
+    secret: outside("secret"),
+    run,
+    queueMicrotask(task) {
+      if (typeof task !== "function") throw new TypeError("queueMicrotask takes a function");
+      Promise.resolve().then(() => void task());
+    },
+  };
+  for (const name of keys(globals)) hidden(globalThis, name, globals[name]);
+
+  const { getTime } = Date.prototype;
+  const byteLength = Object.getOwnPropertyDescriptor(getPrototypeOf(Uint8Array.prototype), "byteLength").get;
+  const tag = Object.getOwnPropertyDescriptor(getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag).get;
+  const { toBase64 } = Uint8Array.prototype;
+  const { apply } = Reflect;
+  const brands = [
+    [Map.prototype, Object.getOwnPropertyDescriptor(Map.prototype, "size").get, "a Map: turn it into an array or an object"],
+    [Set.prototype, Object.getOwnPropertyDescriptor(Set.prototype, "size").get, "a Set: turn it into an array"],
+    [ArrayBuffer.prototype, Object.getOwnPropertyDescriptor(ArrayBuffer.prototype, "byteLength").get, "an ArrayBuffer: wrap it in a Uint8Array"],
+    [DataView.prototype, Object.getOwnPropertyDescriptor(DataView.prototype, "byteLength").get, "a DataView: use a Uint8Array"],
+    [RegExp.prototype, Object.getOwnPropertyDescriptor(RegExp.prototype, "flags").get, "a RegExp: use its source"],
+    [Promise.prototype, undefined, "a Promise: await it first"],
+    [WeakMap.prototype, undefined, "a WeakMap"],
+    [WeakSet.prototype, undefined, "a WeakSet"],
+  ];
+  const boxes = [Number.prototype.valueOf, String.prototype.valueOf, Boolean.prototype.valueOf, BigInt.prototype.valueOf];
+
+  // Garbage that only a full collection frees: when it is gone, the heap went over the collector's threshold.
+  const { WeakRef } = globalThis;
+  let garbage;
+  const litter = () => {
+    const ring = {};
+    ring.ring = ring;
+    garbage = new WeakRef(ring);
+  };
+  litter();
+
+  const edge = 1n << 63n;
+  const huge = 1n << 4096n;
+
+  // What Rust calls.
+  return freeze({
+    objectPrototype: Object.prototype,
+    // What scripts meet and no global leads to: here so that lockdown finds it.
+    met: [HostError.prototype, Ok.prototype, Failed.prototype, stableId],
+    fits: (big) => big >= -edge && big < edge,
+    decimal: (big) => (big > -huge && big < huge ? String(big) : undefined),
+    collected() {
+      const gone = garbage.deref() === undefined;
+      if (gone) litter();
+      return gone;
+    },
+    // The loader of a plugin's modules: called once per plugin, gives a function that begins a run.
+    linker(factories, imports) {
+      return () => {
+        const spaces = [];
+        const load = (index) => {
+          let space = spaces[index];
+          if (space === undefined) {
+            space = { __proto__: null, [Symbol.toStringTag]: "Module" };
+            defineProperty(space, Symbol.toStringTag, { enumerable: false });
+            spaces[index] = space;
+            factories[index]((slot) => load(imports[index][slot]), space);
+            freeze(space);
+          }
+          return space;
+        };
+        return load;
+      };
+    },
+    // Instantiates the modules and calls the export. A missing export is told by a string.
+    start(begin, entry, name, input, ctx) {
+      const space = begin()(entry);
+      const handler = space[name];
+      if (typeof handler !== "function") {
+        throw contract(
+          `the module exports no function '${name}': write 'export function ${name}(input, ctx) { … }'`,
+        );
+      }
+      ctx.stableId = stableId;
+      // A value with `then` counts as a promise, as it does for `await`.
+      const result = handler(input, deepFreeze(ctx));
+      return typeof result === "object" && result !== null && typeof result.then === "function"
+        ? Promise.resolve(result)
+        : result;
+    },
+    configOf(begin, entry) {
+      return begin()(entry).config;
+    },
+    // What an object that is neither plain nor an array is: [kind, payload].
+    classify(value) {
+      if (value instanceof Date) {
+        try {
+          return ["date", apply(getTime, value, [])];
+        } catch {}
+      }
+      try {
+        const name = apply(tag, value, []);
+        if (name === "Uint8Array") {
+          const bytes = apply(byteLength, value, []);
+          return bytes > native.most() ? ["refused", "too big"] : ["bytes", apply(toBase64, value, [])];
+        }
+        if (name !== undefined) return ["refused", `a ${name}: use a Uint8Array or an array of numbers`];
+      } catch {}
+      for (const [prototype, probe, what] of brands) {
+        if (probe === undefined) {
+          if (value instanceof prototype.constructor) return ["refused", what];
+          continue;
+        }
+        if (value === prototype) continue;
+        try {
+          apply(probe, value, []);
+          if (probe !== brands[4][1] || value instanceof RegExp) return ["refused", what];
+        } catch {}
+      }
+      for (const unbox of boxes) {
+        try {
+          return ["boxed", apply(unbox, value, [])];
+        } catch {}
+      }
+      if (value instanceof Error) return ["error", ""];
+      return ["instance", ""];
+    },
+    hostFailure,
+    bizFacts,
+    discardFacts,
+    describe: (value) => [picture(value, 0, 4000), stackOf(value)],
+  });
+})

@@ -1,0 +1,119 @@
+//! The locked realm: the prelude's scripts, and the functions in it that Rust calls.
+
+use std::rc::Rc;
+
+use rquickjs::context::EvalOptions;
+use rquickjs::{Array, Ctx, Function, Object, Persistent, Result as JsResult, Value as JsValue};
+
+use super::state::{State, natives};
+
+/// How the prelude's files are called in stack frames; frames of theirs are not shown.
+pub(super) const PRELUDE: &str = "oncehost:";
+
+type Kept = Persistent<Function<'static>>;
+
+/// What Rust calls in the realm. Scripts cannot reach it.
+pub(super) struct Hooks {
+    object_prototype: Persistent<Object<'static>>,
+    set_now: Kept,
+    pub linker: Kept,
+    pub start: Kept,
+    pub config_of: Kept,
+    classify: Kept,
+    describe: Kept,
+    host_failure: Kept,
+    biz_facts: Kept,
+    discard_facts: Kept,
+    fits: Kept,
+    decimal: Kept,
+    collected: Kept,
+}
+
+impl Hooks {
+    pub fn object_prototype<'js>(&self, ctx: &Ctx<'js>) -> JsResult<Object<'js>> {
+        self.object_prototype.clone().restore(ctx)
+    }
+
+    pub fn set_now(&self, ctx: &Ctx<'_>, now: i64) -> JsResult<()> {
+        #[expect(clippy::cast_precision_loss, reason = "a Date holds at most 8.64e15")]
+        self.set_now.clone().restore(ctx)?.call((now as f64,))
+    }
+
+    /// What an unusual object is: a word and what belongs to it.
+    pub fn classify<'js>(&self, ctx: &Ctx<'js>, object: &Object<'js>) -> JsResult<(String, JsValue<'js>)> {
+        let answer: Array<'js> = self.classify.clone().restore(ctx)?.call((object.clone(),))?;
+        Ok((answer.get(0)?, answer.get(1)?))
+    }
+
+    /// A bounded text for anything that was thrown, and its stack. May run the script's code.
+    pub fn describe<'js>(&self, ctx: &Ctx<'js>, thrown: &JsValue<'js>) -> JsResult<(Option<String>, Option<String>)> {
+        let answer: Array<'js> = self.describe.clone().restore(ctx)?.call((thrown.clone(),))?;
+        let text = |index| answer.get::<rquickjs::String<'js>>(index).ok().and_then(|text| text.to_string().ok());
+        Ok((text(0), text(1)))
+    }
+
+    /// The place in the run's list of failures of a host's error.
+    pub fn host_failure<'js>(&self, ctx: &Ctx<'js>, thrown: &JsValue<'js>) -> JsResult<Option<usize>> {
+        let index: i32 = self.host_failure.clone().restore(ctx)?.call((thrown.clone(),))?;
+        Ok(usize::try_from(index).ok())
+    }
+
+    /// Name, message, status and details of a `BizError`.
+    pub fn biz_facts<'js>(&self, ctx: &Ctx<'js>, thrown: &JsValue<'js>) -> JsResult<Option<Array<'js>>> {
+        self.biz_facts.clone().restore(ctx)?.call((thrown.clone(),))
+    }
+
+    /// Why a `Discard` was thrown.
+    pub fn discard_facts<'js>(&self, ctx: &Ctx<'js>, thrown: &JsValue<'js>) -> JsResult<Option<JsValue<'js>>> {
+        let why: JsValue<'js> = self.discard_facts.clone().restore(ctx)?.call((thrown.clone(),))?;
+        Ok((!why.is_undefined()).then_some(why))
+    }
+
+    pub fn fits_64_bits<'js>(&self, ctx: &Ctx<'js>, big: &JsValue<'js>) -> JsResult<bool> {
+        self.fits.clone().restore(ctx)?.call((big.clone(),))
+    }
+
+    /// A BigInt's decimal digits, unless it is huge.
+    pub fn decimal<'js>(&self, ctx: &Ctx<'js>, big: &JsValue<'js>) -> JsResult<Option<String>> {
+        self.decimal.clone().restore(ctx)?.call((big.clone(),))
+    }
+
+    /// Whether the engine collected garbage since this was last asked: its heap went over the threshold.
+    pub fn collected(&self, ctx: &Ctx<'_>) -> JsResult<bool> {
+        self.collected.clone().restore(ctx)?.call(())
+    }
+}
+
+fn script<'js>(ctx: &Ctx<'js>, name: &str, source: &str) -> JsResult<Function<'js>> {
+    let mut options = EvalOptions::default();
+    options.filename = Some(format!("{PRELUDE}{name}"));
+    ctx.eval_with_options(source, options)
+}
+
+/// Runs the prelude in a fresh context and locks it.
+///
+/// # Errors
+/// When memory or stack do not suffice for the realm itself.
+pub(super) fn build(ctx: &Ctx<'_>, state: &Rc<State>) -> JsResult<Hooks> {
+    let natives = natives(ctx, state)?;
+    let set_now: Function<'_> = script(ctx, "date", include_str!("prelude/date.js"))?.call((natives.clone(),))?;
+    let hooks: Object<'_> = script(ctx, "host", include_str!("prelude/host.js"))?.call((natives,))?;
+    script(ctx, "lockdown", include_str!("prelude/lockdown.js"))?.call::<_, ()>((hooks.clone(),))?;
+    let kept = |name: &str| -> JsResult<Kept> { Ok(Persistent::save(ctx, hooks.get::<_, Function<'_>>(name)?)) };
+    let object_prototype: Object<'_> = hooks.get("objectPrototype")?;
+    Ok(Hooks {
+        object_prototype: Persistent::save(ctx, object_prototype),
+        set_now: Persistent::save(ctx, set_now),
+        linker: kept("linker")?,
+        start: kept("start")?,
+        config_of: kept("configOf")?,
+        classify: kept("classify")?,
+        describe: kept("describe")?,
+        host_failure: kept("hostFailure")?,
+        biz_facts: kept("bizFacts")?,
+        discard_facts: kept("discardFacts")?,
+        fits: kept("fits")?,
+        decimal: kept("decimal")?,
+        collected: kept("collected")?,
+    })
+}

@@ -1,0 +1,265 @@
+//! What belongs to the run that is under way, and the functions through which the prelude reaches it.
+
+use std::cell::{Cell, RefCell};
+use std::rc::Rc;
+use std::time::{Duration, Instant};
+
+use rand_chacha::ChaCha8Rng;
+use rand_chacha::rand_core::{Rng, SeedableRng};
+use rquickjs::{Array, Ctx, Error, Exception, Function, Object, Persistent, Result as JsResult, Value as JsValue};
+
+use super::limits::Stop;
+use super::realm::Hooks;
+use super::values::{from_value, to_value};
+use super::walk::Walk;
+use super::{Binding, Call, Host, Level, RunLimits};
+use crate::codec::Value;
+use crate::failure::{Code, Failure};
+
+/// The bindings in the order of their numbers in the prelude, with the names of their arguments.
+const BINDINGS: [(Binding, [&str; 3]); 11] = [
+    (Binding::StoreCreateIfAbsent, ["table", "record", "uniqueBy"]),
+    (Binding::StoreUpdate, ["table", "where", "patch"]),
+    (Binding::StoreDelete, ["table", "where", ""]),
+    (Binding::StoreGet, ["table", "where", ""]),
+    (Binding::StoreList, ["table", "options", ""]),
+    (Binding::StoreCount, ["table", "where", ""]),
+    (Binding::FlowStart, ["name", "bizId", "seed"]),
+    (Binding::FlowGet, ["workflowId", "", ""]),
+    (Binding::FlowCancel, ["workflowId", "reason", ""]),
+    (Binding::NotifyPublish, ["topic", "payload", "options"]),
+    (Binding::StableId, ["scope", "", ""]),
+];
+
+/// Bytes that the arguments of one call may hold: they leave the engine's heap, so its limit does not bound them.
+const MOST_ARGUMENT_BYTES: usize = 8 << 20;
+/// Rejections that are remembered for the log.
+const MOST_REJECTIONS: usize = 64;
+
+type Kept = Persistent<JsValue<'static>>;
+
+/// The run under way; between runs it is empty.
+#[derive(Default)]
+pub(super) struct State {
+    pub host: RefCell<Option<Box<dyn Host>>>,
+    pub limits: RefCell<RunLimits>,
+    deadline: Cell<Option<Instant>>,
+    stop: Cell<Option<Stop>>,
+    calls: Cell<u32>,
+    lines: Cell<u32>,
+    random: RefCell<Option<ChaCha8Rng>>,
+    /// Every failure that the script was given, so that one thrown on is told as it was.
+    pub failures: RefCell<Vec<Failure>>,
+    /// Promises that were rejected with nobody waiting: promise and reason.
+    pub rejections: RefCell<Vec<(Kept, Kept)>>,
+    pub hooks: RefCell<Option<Rc<Hooks>>>,
+}
+
+impl State {
+    pub fn begin(&self, call: &Call<'_>, host: Box<dyn Host>) {
+        self.host.replace(Some(host));
+        self.limits.replace(call.limits.clone());
+        self.random.replace(Some(ChaCha8Rng::from_seed(call.seed)));
+        self.calls.set(0);
+        self.lines.set(0);
+        self.stop.set(None);
+        self.deadline.set(Instant::now().checked_add(call.limits.time));
+    }
+
+    /// Ends the run: nothing of it is left.
+    pub fn end(&self) {
+        self.host.replace(None);
+        self.random.replace(None);
+        self.failures.borrow_mut().clear();
+        self.rejections.borrow_mut().clear();
+        self.deadline.set(None);
+        self.stop.set(None);
+    }
+
+    /// Why the run must stop, if it must.
+    pub fn stopped(&self) -> Option<Stop> {
+        if self.stop.get().is_none() && self.deadline.get().is_some_and(|deadline| Instant::now() >= deadline) {
+            self.stop.set(Some(Stop::Time));
+        }
+        self.stop.get()
+    }
+
+    /// Lets the prelude describe what was thrown, for a short while beyond the deadline.
+    pub fn grace(&self) {
+        let grace = Instant::now().checked_add(Duration::from_millis(50));
+        self.deadline.set(self.deadline.get().max(grace));
+    }
+
+    fn hooks(&self) -> JsResult<Rc<Hooks>> {
+        self.hooks.borrow().clone().ok_or(Error::Unknown)
+    }
+
+    fn fail(&self, failure: Failure) {
+        self.failures.borrow_mut().push(failure);
+    }
+
+    pub fn log(&self, level: Level, line: String) {
+        let (most_lines, most_bytes) = {
+            let limits = self.limits.borrow();
+            (limits.log_lines, limits.log_line)
+        };
+        let lines = self.lines.get().saturating_add(1);
+        self.lines.set(lines);
+        let line = match lines.checked_sub(most_lines) {
+            None | Some(0) => cut(line, most_bytes),
+            Some(1) => {
+                format!("more than {most_lines} lines of console in one run (limits.logLines): the rest is left out")
+            }
+            Some(_) => return,
+        };
+        if let Some(host) = self.host.borrow_mut().as_mut() {
+            host.log(level, line);
+        }
+    }
+
+    fn call<'js>(&self, ctx: &Ctx<'js>, binding: usize, args: &[JsValue<'js>; 3]) -> JsResult<JsValue<'js>> {
+        let calls = self.calls.get() + 1;
+        self.calls.set(calls);
+        if calls > self.limits.borrow().host_calls && self.stop.get().is_none() {
+            self.stop.set(Some(Stop::HostCalls));
+        }
+        if self.stopped().is_some() {
+            // The interrupt follows within a few thousand steps, and cannot be caught.
+            return Err(Exception::throw_internal(ctx, "stopped"));
+        }
+        let (binding, names) = BINDINGS[binding];
+        let outcome = match self.arguments(ctx, args, &names)? {
+            Ok(args) => self.ask(binding, args),
+            Err(failure) => Err(failure),
+        };
+        match outcome {
+            // `undefined` says "failed" to the prelude.
+            Ok(Value::Undefined) => Ok(JsValue::new_null(ctx.clone())),
+            Ok(value) => from_value(ctx, &value),
+            Err(failure) => {
+                self.fail(failure);
+                Ok(JsValue::new_undefined(ctx.clone()))
+            }
+        }
+    }
+
+    fn ask(&self, binding: Binding, args: Vec<Value>) -> Result<Value, Failure> {
+        match self.host.borrow_mut().as_mut() {
+            Some(host) => host.call(binding, args),
+            None => {
+                Err(Failure::contract("no binding can be called here: the top level of a module runs before any call"))
+            }
+        }
+    }
+
+    fn arguments<'js>(
+        &self,
+        ctx: &Ctx<'js>,
+        args: &[JsValue<'js>; 3],
+        names: &[&str; 3],
+    ) -> JsResult<Result<Vec<Value>, Failure>> {
+        let hooks = self.hooks()?;
+        let given = args.iter().rposition(|arg| !arg.is_undefined()).map_or(0, |last| last + 1);
+        let mut walk = Walk::new(ctx, &hooks, self.limits.borrow().depth, MOST_ARGUMENT_BYTES);
+        let mut values = Vec::with_capacity(given);
+        for (arg, name) in args.iter().zip(names).take(given) {
+            match to_value(&mut walk, arg) {
+                Ok(value) => values.push(value),
+                Err(trouble) => {
+                    return match trouble.into_failure(if name.is_empty() { "the argument" } else { name }) {
+                        Some(failure) => Ok(Err(failure)),
+                        None => Err(Error::Exception),
+                    };
+                }
+            }
+        }
+        Ok(Ok(values))
+    }
+
+    /// The last failure, as the prelude makes an error of it.
+    fn failed<'js>(&self, ctx: &Ctx<'js>) -> JsResult<Array<'js>> {
+        let failures = self.failures.borrow();
+        let (Some(failure), Some(index)) = (failures.last(), failures.len().checked_sub(1)) else {
+            return Err(Error::Unknown);
+        };
+        let parts = Array::new(ctx.clone())?;
+        parts.set(0, index)?;
+        parts.set(1, failure.code.name())?;
+        parts.set(2, failure.detail.as_str())?;
+        parts.set(3, failure.code.retryable())?;
+        let details = if failure.details.is_null() {
+            JsValue::new_undefined(ctx.clone())
+        } else {
+            ctx.json_parse(failure.details.to_string())?
+        };
+        parts.set(4, details)?;
+        Ok(parts)
+    }
+
+    /// A fraction in [0, 1) with 53 random bits.
+    fn random(&self) -> f64 {
+        let bits = self.random.borrow_mut().as_mut().map_or(0, Rng::next_u64) >> 11;
+        #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
+        let fraction = bits as f64 / (1_u64 << 53) as f64;
+        fraction
+    }
+
+    /// Notes a rejected promise, or that somebody took care of it after all.
+    pub fn rejected<'js>(&self, ctx: &Ctx<'js>, promise: JsValue<'js>, reason: JsValue<'js>, handled: bool) {
+        let mut rejections = self.rejections.borrow_mut();
+        let promise = Persistent::save(ctx, promise);
+        if handled {
+            rejections.retain(|(known, _)| *known != promise);
+        } else if rejections.len() < MOST_REJECTIONS {
+            rejections.push((promise, Persistent::save(ctx, reason)));
+        }
+    }
+}
+
+/// At most `most` bytes of a line; that it was cut is said.
+fn cut(mut line: String, most: usize) -> String {
+    if line.len() > most {
+        let end = line.floor_char_boundary(most);
+        line.truncate(end);
+        line.push_str(&format!("… (cut at {most} bytes, limits.logLine)"));
+    }
+    line
+}
+
+/// The object that the prelude knows as `native`.
+///
+/// # Errors
+/// Only when memory runs out.
+pub(super) fn natives<'js>(ctx: &Ctx<'js>, state: &Rc<State>) -> JsResult<Object<'js>> {
+    let natives = Object::new(ctx.clone())?;
+    let of = state.clone();
+    let call = move |binding: usize, a: JsValue<'js>, b: JsValue<'js>, c: JsValue<'js>| {
+        let ctx = a.ctx().clone();
+        of.call(&ctx, binding, &[a, b, c])
+    };
+    natives.set("call", Function::new(ctx.clone(), call)?)?;
+    let of = state.clone();
+    natives.set("failed", Function::new(ctx.clone(), move |ctx: Ctx<'js>| of.failed(&ctx))?)?;
+    let of = state.clone();
+    let contract = move |message: String| of.fail(Failure::contract(message));
+    natives.set("contract", Function::new(ctx.clone(), contract)?)?;
+    let reserved = |name: String| Code::from_name(&name).is_some();
+    natives.set("reserved", Function::new(ctx.clone(), reserved)?)?;
+    let of = state.clone();
+    natives.set("random", Function::new(ctx.clone(), move || of.random())?)?;
+    let of = state.clone();
+    let log = move |level: u32, line: rquickjs::String<'js>| {
+        let level = match level {
+            0 => Level::Debug,
+            1 => Level::Info,
+            2 => Level::Warn,
+            _ => Level::Error,
+        };
+        of.log(level, line.to_string().unwrap_or_else(|_| "a line that is not Unicode text".to_owned()));
+    };
+    natives.set("log", Function::new(ctx.clone(), log)?)?;
+    let of = state.clone();
+    natives.set("room", Function::new(ctx.clone(), move || of.limits.borrow().log_line)?)?;
+    natives.set("most", Function::new(ctx.clone(), || MOST_ARGUMENT_BYTES)?)?;
+    Ok(natives)
+}

@@ -1,0 +1,159 @@
+//! Modules, isolation between runs, promises, time and randomness.
+
+use std::sync::Arc;
+
+use super::*;
+
+#[test]
+fn handler_gets_input_and_ctx_and_gives_json() {
+    let mut bench = Bench::new();
+    let code = handler("(input, ctx) => ({ sum: input.a + input.b, tenant: ctx.tenantId, id: ctx.stableId('x') })");
+    let text = bench.run(&code, r#"{"a":1,"b":2.5}"#).unwrap();
+    assert_eq!(text, r#"{"sum":3.5,"tenant":"acme","id":"stable"}"#);
+}
+
+#[test]
+fn undefined_is_null() {
+    assert_eq!(once("() => {}").unwrap(), "null");
+}
+
+#[test]
+fn ctx_is_frozen_through_and_through() {
+    assert_eq!(
+        once("(i, ctx) => [Object.isFrozen(ctx), Object.isFrozen(ctx.settings), Object.isFrozen(ctx.settings.a)]")
+            .unwrap(),
+        "[true,true,true]"
+    );
+}
+
+#[test]
+fn module_variables_do_not_live_on() {
+    let mut bench = Bench::new();
+    let code = code(&format!("let n = 0; const handle = () => ++n; {}", export("handle")));
+    assert_eq!(bench.run(&code, "{}").unwrap(), "1");
+    assert_eq!(bench.run(&code, "{}").unwrap(), "1");
+}
+
+#[test]
+fn imports_are_live_and_cycles_give_what_is_there() {
+    let lib = module(
+        "p/lib/a.ts",
+        &format!(
+            "const b = __import(0); let n = 1; const next = () => ++n; const seen = typeof b.handle; {}{}{}",
+            export("n"),
+            export("next"),
+            export("seen")
+        ),
+        vec![1],
+    );
+    let main = module(
+        "p/main.ts",
+        &format!("const a = __import(0); const handle = () => [a.n, a.next(), a.n, a.seen]; {}", export("handle")),
+        vec![0],
+    );
+    let code = Arc::new(Code { plugin: "p".to_owned(), modules: vec![lib, main] });
+    assert_eq!(Bench::new().run(&code, "{}").unwrap(), r#"[1,2,2,"undefined"]"#);
+}
+
+#[test]
+fn a_namespace_cannot_be_changed() {
+    let lib = module("p/lib/a.ts", &format!("let n = 1; {}", export("n")), vec![]);
+    let main = module(
+        "p/main.ts",
+        &format!(
+            "const a = __import(0); const handle = () => {{ try {{ a.n = 2 }} catch {{}} try {{ a.m = 2 }} catch {{}} return [a.n, a.m, Object.isFrozen(a)] }}; {}",
+            export("handle")
+        ),
+        vec![0],
+    );
+    let code = Arc::new(Code { plugin: "p".to_owned(), modules: vec![lib, main] });
+    assert_eq!(Bench::new().run(&code, "{}").unwrap(), "[1,null,true]");
+}
+
+#[test]
+fn a_missing_export_says_what_to_write() {
+    let outcome = Bench::new().run(&code("const other = 1;"), "{}");
+    assert!(contract(outcome).contains("export function handle"));
+}
+
+#[test]
+fn config_is_read_without_a_call() {
+    let code = code(&format!("const config = {{ kind: 'read' }}; {}", export("config")));
+    let mut engine = Engine::new(EngineLimits::default()).unwrap();
+    assert_eq!(engine.config_of(&code, 0).unwrap(), Some(serde_json::json!({ "kind": "read" })));
+    assert_eq!(engine.config_of(&super::code(""), 0).unwrap(), None);
+}
+
+#[test]
+fn async_handlers_are_driven_to_their_end() {
+    assert_eq!(once("async () => { await null; return await Promise.resolve(5) }").unwrap(), "5");
+    assert_eq!(once("() => ({ then(done) { done('thenable') } })").unwrap(), r#""thenable""#);
+}
+
+#[test]
+fn a_promise_that_never_settles_is_told() {
+    let mut bench = Bench::new();
+    assert!(contract(bench.handle("() => new Promise(() => {})")).contains("never settles"));
+}
+
+#[test]
+fn a_rejection_that_nobody_awaits_is_logged() {
+    let mut bench = Bench::new();
+    bench.handle("() => { Promise.reject(new Error('lost')); return 1 }").unwrap();
+    let lines = &bench.notes.borrow().lines;
+    assert_eq!(lines.len(), 1);
+    assert_eq!(lines[0].0, Level::Warn);
+    assert!(lines[0].1.contains("lost"));
+}
+
+#[test]
+fn jobs_left_by_the_handler_run_before_the_end() {
+    let mut bench = Bench::new();
+    bench.handle("() => { (async () => { await 1; store.get('late', {}) })(); return 1 }").unwrap();
+    assert_eq!(bench.notes.borrow().calls.len(), 1);
+    assert!(!bench.engine.is_spent());
+}
+
+#[test]
+fn time_stands_still_in_utc() {
+    assert_eq!(
+        once("() => [Date.now(), new Date(), new Date().getHours(), new Date().getTimezoneOffset(), String(new Date(0)), typeof Date()]")
+            .unwrap(),
+        r#"[1700000000123,"2023-11-14T22:13:20.123Z",22,0,"Thu Jan 01 1970 00:00:00 GMT+0000 (UTC)","string"]"#
+    );
+}
+
+#[test]
+fn dates_without_a_zone_are_utc() {
+    assert_eq!(
+        once("() => [new Date('2024-01-02T03:04:05'), new Date('2024-01-02'), new Date(2024, 0, 2), new Date('2024-01-02T03:04:05+01:00'), new Date('Jan 2, 2024 10:00'), new Date(new Date(5)).getTime(), new Date(NaN).getTime()|0]")
+            .unwrap(),
+        r#"["2024-01-02T03:04:05.000Z","2024-01-02T00:00:00.000Z","2024-01-02T00:00:00.000Z","2024-01-02T02:04:05.000Z","2024-01-02T10:00:00.000Z",5,0]"#
+    );
+}
+
+#[test]
+fn randomness_follows_the_seed() {
+    let mut bench = Bench::new();
+    let first = bench.handle("() => [Math.random(), Math.random()]").unwrap();
+    assert_eq!(bench.handle("() => [Math.random(), Math.random()]").unwrap(), first);
+    assert_eq!(bench.handle("() => Math.random() !== Math.random()").unwrap(), "true");
+}
+
+#[test]
+fn memory_stays_where_it_is_over_many_runs() {
+    let mut bench = Bench::new();
+    let code = handler(
+        "async (input, ctx) => { class A extends Error {} ; await null; console.log(new A('x')); return [new A('y').message, store.get('t', {})] }",
+    );
+    for _ in 0..600 {
+        bench.run(&code, "{}").unwrap();
+    }
+    bench.engine.collect();
+    let before = bench.engine.memory_used();
+    for _ in 0..3000 {
+        bench.run(&code, "{}").unwrap();
+    }
+    bench.engine.collect();
+    assert_eq!(bench.engine.memory_used(), before);
+}

@@ -1,0 +1,166 @@
+//! What scripts throw, and what becomes of it.
+
+use super::*;
+
+fn thrown(function: &str) -> String {
+    match once(function) {
+        Err(ScriptError::Thrown { message, .. }) => message,
+        other => panic!("{function}: {other:?}"),
+    }
+}
+
+fn limit(bench: &mut Bench, function: &str) -> String {
+    match bench.handle(function) {
+        Err(ScriptError::Limit { what, .. }) => {
+            assert!(bench.engine.is_spent(), "{function}");
+            what
+        }
+        other => panic!("{function}: {other:?}"),
+    }
+}
+
+#[test]
+fn biz_errors_carry_name_status_and_details() {
+    let outcome =
+        once("() => { throw new BizError('REGION_CLOSED', 'closed', { status: 409, details: { at: new Date(0) } }) }");
+    assert_eq!(
+        outcome,
+        Err(ScriptError::Business {
+            name: "REGION_CLOSED".to_owned(),
+            message: "closed".to_owned(),
+            status: 409,
+            details: serde_json::json!({ "at": "1970-01-01T00:00:00.000Z" }),
+        })
+    );
+}
+
+#[test]
+fn biz_errors_of_a_wrong_form_are_contract() {
+    for (arguments, told) in [
+        ("'lower', 'x'", "capitals"),
+        ("'CONTRACT', 'x'", "host's own"),
+        ("'A', 5", "message"),
+        ("'A', 'x', { status: 500 }", "400 to 499"),
+        ("'A', 'x', 5", "third argument"),
+    ] {
+        let text = contract(once(&format!("() => {{ throw new BizError({arguments}) }}")));
+        assert!(text.contains(told), "{text}");
+    }
+}
+
+#[test]
+fn discard_says_why() {
+    assert_eq!(
+        once("async () => { throw new Discard('no such video') }"),
+        Err(ScriptError::Discard { why: "no such video".to_owned() })
+    );
+}
+
+#[test]
+fn anything_can_be_thrown() {
+    for (value, told) in [
+        ("undefined", "undefined"),
+        ("null", "null"),
+        ("'text'", "text"),
+        ("5n", "5n"),
+        ("Symbol('s')", "Symbol(s)"),
+        ("Object.freeze(new TypeError('frozen'))", "TypeError: frozen"),
+        ("{ get message() { throw 1 } }", "[an object that cannot be read]"),
+        ("new Proxy({}, { ownKeys() { throw 1 } })", "[an object that cannot be read]"),
+        ("new Proxy({}, { getPrototypeOf() { throw 1 } })", "[an object that cannot be read]"),
+        ("(() => { const a = new Error('a'); a.cause = a; return a })()", "Error: a"),
+        ("Object.defineProperty(new Error('x'), 'stack', { get() { throw 1 } })", "Error: x"),
+        ("Object.assign(new Error('x'), { name: { toString() { throw 1 } } })", "x"),
+        ("() => 1", "[function]"),
+    ] {
+        assert_eq!(thrown(&format!("() => {{ throw {value} }}")), told, "{value}");
+        assert_eq!(thrown(&format!("async () => {{ throw {value} }}")), told, "{value}");
+    }
+}
+
+#[test]
+fn a_huge_message_is_bounded() {
+    assert!(thrown("() => { throw new Error('x'.repeat(20e6)) }").len() < 5000);
+    assert!(thrown("() => { throw 'x'.repeat(20e6) }").len() < 5000);
+}
+
+#[test]
+fn a_missing_global_says_the_way_out() {
+    assert!(thrown("() => new Intl.NumberFormat()").contains("no locales here"));
+    assert!(thrown("() => setTimeout(() => {}, 5)").contains("'sleep' step"));
+}
+
+#[test]
+fn a_loop_ends_at_the_deadline_and_cannot_catch_it() {
+    for function in [
+        "() => { for (;;) {} }",
+        "() => { try { for (;;) {} } catch { return 1 } finally { for (;;) {} } }",
+        "async () => { try { for (;;) {} } catch { return 1 } }",
+        "async () => { for (;;) await null }",
+        "() => { (async () => { for (;;) await null })(); return 1 }",
+        "() => { const f = () => Promise.resolve().then(f); f(); return 1 }",
+        "() => { for (;;) { try { for (;;) {} } catch {} } }",
+        "() => [1].map(() => { for (;;) {} })",
+        "() => /(a*)*b/.test('a'.repeat(40))",
+        "() => ({ toJSON() { for (;;) {} } })",
+        "() => ({ get x() { for (;;) {} } })",
+        "() => { throw { get message() { for (;;) {} } } }",
+        "() => { throw Object.defineProperty(new Error('x'), 'stack', { get() { for (;;) {} } }) }",
+        "() => { store.get('t', { get x() { for (;;) {} } }) }",
+    ] {
+        let mut bench = Bench::new();
+        bench.limits.time = Duration::from_millis(40);
+        let what = limit(&mut bench, function);
+        assert!(what.contains("limits.handler"), "{function}: {what}");
+    }
+}
+
+#[test]
+fn memory_has_an_end() {
+    for function in [
+        "() => { const a = []; for (;;) a.push(new Array(1000).fill(0)) }",
+        "() => { let a; for (;;) a = { a } }",
+        "() => { let s = 'x'; for (;;) s += s }",
+        "() => new ArrayBuffer(1e9)",
+        "() => { const m = new Map(); for (let i = 0; ; i++) m.set(i, { i }) }",
+        "async () => { let a; for (;;) { a = { a }; await a.b } }",
+    ] {
+        let mut bench = Bench::with(EngineLimits { memory: 16 << 20, ..EngineLimits::default() });
+        bench.limits.time = Duration::from_secs(20);
+        let what = limit(&mut bench, function);
+        assert!(what.contains("16 MiB"), "{function}: {what}");
+    }
+}
+
+#[test]
+fn throwing_null_is_not_running_out_of_memory() {
+    assert_eq!(thrown("() => { throw null }"), "null");
+    assert_eq!(thrown("() => { new Array(100).fill({}); throw null }"), "null");
+}
+
+#[test]
+fn recursion_has_an_end() {
+    let mut bench = Bench::new();
+    let what = limit(&mut bench, "() => { const f = () => f() + 1; return f() }");
+    assert!(what.contains("limits.stack"), "{what}");
+}
+
+#[test]
+fn host_calls_have_an_end_that_cannot_be_caught() {
+    let mut bench = Bench::new();
+    bench.limits.host_calls = 5;
+    let what = limit(&mut bench, "() => { for (;;) { try { store.get('t', {}) } catch {} } }");
+    assert!(what.contains("more than 5 calls"), "{what}");
+    assert_eq!(bench.notes.borrow().calls.len(), 5);
+}
+
+#[test]
+fn engines_that_were_stopped_are_dropped_without_harm() {
+    for _ in 0..100 {
+        let mut bench = Bench::with(EngineLimits { memory: 4 << 20, ..EngineLimits::default() });
+        bench.limits.time = Duration::from_millis(1);
+        for function in ["() => { let a; for (;;) a = { a } }", "async () => { for (;;) await { a: [] } }"] {
+            assert!(bench.handle(function).is_err());
+        }
+    }
+}
