@@ -352,7 +352,9 @@ fn prologue(file: &File, getters: &BTreeMap<String, String>) -> String {
     let Some(unit) = &file.unit else { return String::new() };
     let names = &unit.names;
     let mut text = String::new();
-    let _ = write!(text, "({} => (function ({}, {}) {{ \"use strict\";", names.define, names.import, names.exports);
+    // The inner function is called plainly, so that `this` is undefined whoever calls the factory, and how.
+    let _ = write!(text, "({} => (function ({}, {}) {{ ", names.define, names.import, names.exports);
+    text.push_str("\"use strict\"; (function () {");
     for (name, value) in getters {
         let _ = write!(text, " {}({}, {}, () => {value});", names.define, names.exports, quoted(name));
     }
@@ -364,12 +366,11 @@ fn prologue(file: &File, getters: &BTreeMap<String, String>) -> String {
 }
 
 /// `Object` is looked up outside of the module's scope, where a module's own `Object` does not hide it.
-const EPILOGUE: &str =
-    "}))((target, name, get) => Object.defineProperty(target, name, { enumerable: true, configurable: true, get }))";
+const EPILOGUE: &str = "})(); }))((target, name, get) => Object.defineProperty(target, name, { enumerable: true, configurable: true, get }))";
 
 fn module(plugin: &str, file: File, prologue: &str) -> Module {
     let path = format!("{plugin}/{}", file.shown);
-    let imports = file.slots.into_iter().map(|slot| slot.unwrap_or(usize::MAX)).collect();
+    let imports = file.slots.into_iter().map(|slot| slot.unwrap_or(0)).collect();
     let Some(unit) = file.unit else {
         // Never run: a plugin with a fault does not load.
         let js = "(function () {})".to_owned();
