@@ -309,6 +309,21 @@ fn json_is_imported_as_its_value() {
 }
 
 #[test]
+fn the_global_object_is_there_under_its_names() {
+    gives(
+        &[
+            (
+                "a.ts",
+                "import { same } from 'pkg'\nexport const handle = () => [globalThis.Math === Math, same, typeof self]",
+            ),
+            ("node_modules/pkg/package.json", r#"{"name":"pkg","type":"module","main":"i.js"}"#),
+            ("node_modules/pkg/i.js", "export const same = self.Math === Math"),
+        ],
+        r#"[true,true,"undefined"]"#,
+    );
+}
+
+#[test]
 fn modules_are_strict_and_have_no_this() {
     gives(
         &[(

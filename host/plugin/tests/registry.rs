@@ -249,3 +249,24 @@ fn code_that_fails_when_it_is_loaded_is_a_fault_at_its_place() {
     assert_eq!(found[2], "shop/handlers/d.ts:1:23: config.input is a function, which has no JSON form");
     assert_eq!(registry.plugins["other"].actions["a"].key, KeyRule::Required, "a spent engine is replaced");
 }
+
+#[test]
+fn source_that_is_nested_without_end_is_a_fault_and_no_crash() {
+    let nested = |open: &str, close: &str, times: usize| {
+        format!("export const handle = {}1{}", open.repeat(times), close.repeat(times))
+    };
+    let (deep, deeper) = (nested("[", "]", 4_900), nested("(", ")", 100_000));
+    let (chain, long) = (nested("a=>", "", 20_000), format!("// {}", "x".repeat(4 << 20)));
+    let found = faults(&[
+        ("handlers/a.ts", &deep),
+        ("handlers/b.ts", &deeper),
+        ("handlers/c.ts", &chain),
+        ("handlers/d.ts", &long),
+    ]);
+    let about = |file: &str| found.iter().find(|it| it.starts_with(&format!("shop/handlers/{file}.ts"))).cloned();
+    assert!(about("b").unwrap().contains("more than 5000 brackets"), "{found:?}");
+    assert!(about("d").unwrap().contains("the most is 4194304"), "{found:?}");
+    for within_our_limits_but_not_the_engines in ["a", "c"] {
+        assert!(about(within_our_limits_but_not_the_engines).unwrap().contains("limits.stack"), "{found:?}");
+    }
+}
