@@ -8,6 +8,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
 
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::watch;
@@ -23,6 +24,9 @@ const SOCKET: &str = "oncehost.sock";
 /// The longest path of a Unix socket, in bytes, on every system that has them.
 const SOCKET_PATH: usize = 100;
 
+/// The most connections at one time over TCP, and over the local socket.
+const CONNECTIONS: usize = 8192;
+const LOCAL_CONNECTIONS: usize = 64;
 /// How often expired replies and marks are looked for; a call checks its own record's age by itself.
 const CLEAR_EVERY: Duration = Duration::from_secs(600);
 
@@ -85,10 +89,12 @@ impl Server {
         let (stopper, stopped) = watch::channel(false);
         let grace = app.settings.stop_grace;
         let door = Door::Dev { port: address.port() };
-        let over_tcp = http::listen::serve(tcp, http::router(app.clone(), door), stopped.clone(), grace);
+        let over_tcp =
+            http::listen::serve(tcp, http::router(app.clone(), door), connection_limit(), stopped.clone(), grace);
         let over_local = async {
             if let Some(local) = local {
-                http::listen::serve(local, http::router(app.clone(), Door::Local), stopped, grace).await;
+                http::listen::serve(local, http::router(app.clone(), Door::Local), LOCAL_CONNECTIONS, stopped, grace)
+                    .await;
             }
         };
         let stopping = async {
@@ -125,6 +131,18 @@ async fn clear_now_and_then(app: &App) {
             Err(failure) => tracing::warn!("clearing of old keys failed and is tried again later: {failure}"),
         }
     }
+}
+
+/// How many connections there may be: half of the files that the system lets this process open, which is first
+/// raised as far as it goes. The databases need theirs.
+fn connection_limit() -> usize {
+    let mut limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    if setrlimit(Resource::Nofile, raised).is_ok() {
+        limit = raised;
+    }
+    let files = limit.current.unwrap_or(u64::MAX);
+    usize::try_from(files / 2).unwrap_or(usize::MAX).clamp(16, CONNECTIONS)
 }
 
 /// Refuses an address that others than this machine can reach: there are no credentials to check yet.
@@ -219,5 +237,69 @@ impl Signals {
     pub async fn next(&mut self) {
         let [terminate, interrupt, hangup] = &mut self.0;
         tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {}, _ = hangup.recv() => {} }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn settings(data: &Path) -> Settings {
+        let plugins = data.join("plugins");
+        std::fs::create_dir_all(&plugins).unwrap();
+        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        Settings { plugins, data: data.to_owned(), listen, dev: true, ..Settings::default() }
+    }
+
+    #[tokio::test]
+    async fn local_socket_is_the_owners_alone_and_replaces_a_stale_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(SOCKET);
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(path.exists(), "a dead host leaves its socket behind");
+        let server = Server::start(open(settings(folder.path())).unwrap()).await.unwrap();
+        assert!(server.local.is_some());
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        tokio::net::UnixStream::connect(&path).await.unwrap();
+        server.run(std::future::ready(()), std::future::pending()).await.unwrap();
+        assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn socket_in_a_folder_with_a_long_path_is_reached_all_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("x".repeat(120));
+        let server = Server::start(open(settings(&data)).unwrap()).await.unwrap();
+        assert!(server.local.is_some());
+        assert!(data.join(SOCKET).exists());
+        tokio::net::UnixStream::connect(&Reach::of(&data).unwrap().path).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn address_that_is_taken_is_told_in_one_sentence() {
+        let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let settings = Settings { listen: taken.local_addr().unwrap(), ..settings(folder.path()) };
+        let error = Server::start(open(settings).unwrap()).await.err().unwrap();
+        assert!(error.0.starts_with("another program listens on 127.0.0.1:"), "{error}");
+        assert!(error.0.ends_with("choose another address with --listen"), "{error}");
+    }
+
+    #[test]
+    fn address_that_others_reach_is_refused() {
+        for address in ["0.0.0.0:7070", "[::]:7070", "192.168.1.5:7070"] {
+            let error = check_loopback(address.parse().unwrap()).unwrap_err();
+            assert!(error.0.ends_with("use 127.0.0.1:7070"), "{error}");
+        }
+        assert!(check_loopback("[::1]:7070".parse().unwrap()).is_ok());
+    }
+
+    #[tokio::test]
+    async fn hurried_stop_does_not_wait() {
+        let folder = tempfile::tempdir().unwrap();
+        let server = Server::start(open(settings(folder.path())).unwrap()).await.unwrap();
+        let error = server.run(std::future::pending(), std::future::ready(())).await.unwrap_err();
+        assert!(error.0.starts_with("stopped at once"), "{error}");
     }
 }

@@ -2,6 +2,7 @@
 
 mod support;
 
+mod cli;
 mod concurrency;
 #[cfg(feature = "crash-points")]
 mod crash;

@@ -5,7 +5,7 @@ use crate::codec::{Value, time};
 use crate::failure::{Code, Failure};
 use crate::query::sql::{Set, Target, script_names};
 use crate::query::{Cell, Filter, Purpose, column, cursor, filter, names, order};
-use crate::schema::{ColumnType, Table};
+use crate::schema::{ColumnType, Table, missing_unique_ddl};
 use crate::store::sqlite::records;
 
 /// `limit` of `store.list`, when it is left out and at most.
@@ -23,8 +23,8 @@ enum Need {
 pub(super) fn create_if_absent(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "createIfAbsent(table, record, uniqueBy)", args, 3, Need::Write)?;
     let (cells, unique) = call.named(|| {
-        let cells = record(&host.scope, call.target.table, &call.args[1])?;
-        let unique = unique_by(call.target, &call.args[2], &call.args[1])?;
+        let cells = record(&host.scope, call.target.table, call.args[1])?;
+        let unique = unique_by(call.target, call.args[2], call.args[1])?;
         Ok((cells, unique))
     })?;
     let (cells, created) =
@@ -37,8 +37,8 @@ pub(super) fn create_if_absent(host: &mut Bindings, args: &[Value]) -> Result<Va
 pub(super) fn update(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "update(table, where, patch)", args, 3, Need::Write)?;
     let (filter, sets) = call.named(|| {
-        let filter = filter::parse(call.target.table, &call.args[1], Purpose::Change)?;
-        Ok((filter, patch(&host.scope, call.target.table, &call.args[2])?))
+        let filter = filter::parse(call.target.table, call.args[1], Purpose::Change)?;
+        Ok((filter, patch(&host.scope, call.target.table, call.args[2])?))
     })?;
     let affected = host.tx.with(|connection| records::update(connection, call.target, &sets, &filter))?;
     Ok(object([("affected", number(affected))]))
@@ -47,7 +47,7 @@ pub(super) fn update(host: &mut Bindings, args: &[Value]) -> Result<Value, Failu
 /// `store.delete(table, where)` gives `{ affected }`.
 pub(super) fn delete(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "delete(table, where)", args, 2, Need::Write)?;
-    let filter = call.named(|| filter::parse(call.target.table, &call.args[1], Purpose::Change))?;
+    let filter = call.named(|| filter::parse(call.target.table, call.args[1], Purpose::Change))?;
     let affected = host.tx.with(|connection| records::delete(connection, call.target, &filter))?;
     Ok(object([("affected", number(affected))]))
 }
@@ -55,7 +55,7 @@ pub(super) fn delete(host: &mut Bindings, args: &[Value]) -> Result<Value, Failu
 /// `store.get(table, where)` gives the record or `null`.
 pub(super) fn get(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "get(table, where)", args, 2, Need::Read)?;
-    let filter = call.named(|| filter::parse(call.target.table, &call.args[1], Purpose::Read))?;
+    let filter = call.named(|| filter::parse(call.target.table, call.args[1], Purpose::Read))?;
     let mut rows = host.tx.read(|connection| records::list(connection, call.target, &filter, None, None, 2))?;
     if rows.len() > 1 {
         return call.named(|| {
@@ -70,7 +70,7 @@ pub(super) fn get(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure>
 /// `store.list(table, options)` gives `{ records, nextCursor }`.
 pub(super) fn list(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "list(table, { where, orderBy, limit, cursor })", args, 2, Need::Read)?;
-    let Page { filter, order, limit, binding, after } = call.named(|| page(call.target, &call.args[1]))?;
+    let Page { filter, order, limit, binding, after } = call.named(|| page(call.target, call.args[1]))?;
     let mut rows = host.tx.read(|connection| {
         records::list(connection, call.target, &filter, Some(&order), after.as_deref(), limit + 1)
     })?;
@@ -91,7 +91,7 @@ pub(super) fn list(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure
 /// `store.count(table, where)` gives `{ count }`.
 pub(super) fn count(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "count(table, where)", args, 2, Need::Read)?;
-    let filter = call.named(|| filter::parse(call.target.table, &call.args[1], Purpose::Read))?;
+    let filter = call.named(|| filter::parse(call.target.table, call.args[1], Purpose::Read))?;
     let count = host.tx.read(|connection| records::count(connection, call.target, &filter))?;
     Ok(object([("count", Value::Int(count))]))
 }
@@ -163,6 +163,10 @@ fn record(scope: &Scope, table: &Table, value: &Value) -> Result<Vec<Cell>, Fail
             Some(cell) => Ok(cell),
             None if names::is_hosts(column) => Ok(instant(scope)),
             None => match &column.default {
+                // The model keeps the DEFAULT of a JSON column as JSON text.
+                Some(Value::Text(json)) if column.ty == ColumnType::Json => {
+                    Ok(if json == "null" { Cell::Null } else { Cell::Text(json.clone()) })
+                }
                 Some(default) => column::encode(column.ty, default)
                     .map_err(|why| Failure::new(Code::Schema, format!("the DEFAULT of {} {why}", column.name))),
                 None => Ok(Cell::Null),
@@ -222,24 +226,18 @@ fn unique_by(target: Target<'_>, value: &Value, record: &Value) -> Result<Vec<us
     if unique.is_empty() {
         return Err(Failure::contract("uniqueBy is empty; name the columns that make a row the same, e.g. ['id']"));
     }
-    let covers = |names: &[String]| {
-        names.len() == unique.len() && unique.iter().all(|at| names.contains(&table.columns[*at].name))
-    };
-    if covers(&table.primary_key) || table.indexes.iter().any(|index| index.unique && covers(&index.columns)) {
+    let physical: Vec<&str> = unique.iter().map(|at| table.columns[*at].name.as_str()).collect();
+    if table.has_plain_unique(&physical) {
         return Ok(unique);
     }
-    let physical: Vec<&str> = unique.iter().map(|at| table.columns[*at].name.as_str()).collect();
     Err(Failure::new(
         Code::Schema,
         format!(
-            "{} has no plain UNIQUE index on exactly ({}); add to schema.sql: CREATE UNIQUE INDEX {}_{} ON {} ({}); and \
+            "{} has no plain UNIQUE index on exactly ({}); add to schema.sql: {} and \
              run `oncehost schema apply {}`",
             table.name,
             script_names(table, &unique),
-            table.name,
-            physical.join("_"),
-            table.name,
-            physical.join(", "),
+            missing_unique_ddl(table, &physical),
             target.plugin
         ),
     ))
@@ -250,8 +248,8 @@ fn patch(scope: &Scope, table: &Table, value: &Value) -> Result<Vec<Set>, Failur
     let mut sets = Vec::new();
     for (at, name, member) in members(table, value, "patch")? {
         let numeric = matches!(table.columns[at].ty, ColumnType::Integer | ColumnType::Real);
-        sets.push(match member {
-            Value::Object(operation) if numeric => match operation.as_slice() {
+        sets.push(match (numeric, member) {
+            (true, Value::Object(operation)) => match operation.as_slice() {
                 [(inc, by)] if inc == "inc" && *by != Value::Null => Set::Add(at, encode(table, at, name, by)?),
                 _ => {
                     return Err(Failure::contract(format!(
@@ -259,7 +257,7 @@ fn patch(scope: &Scope, table: &Table, value: &Value) -> Result<Vec<Set>, Failur
                     )));
                 }
             },
-            member => Set::Put(at, encode(table, at, name, member)?),
+            _ => Set::Put(at, encode(table, at, name, member)?),
         });
     }
     if sets.is_empty() {
@@ -328,12 +326,12 @@ fn shown(target: Target<'_>, cells: Vec<Cell>) -> Result<Value, Failure> {
                     "{}.{} is {} and holds {found}: the database was changed by hand; run `oncehost schema status {}`",
                     target.table.name,
                     column.name,
-                    column::type_name(column.ty),
+                    column.ty.name(),
                     target.plugin
                 ),
             )
         })?;
-        Ok((names::script_name(&column.name).to_owned(), value))
+        Ok((column.script_name().to_owned(), value))
     });
     Ok(Value::Object(members.collect::<Result<_, Failure>>()?))
 }
@@ -345,3 +343,6 @@ fn object<const N: usize>(members: [(&str, Value); N]) -> Value {
 fn number(count: usize) -> Value {
     Value::Int(i64::try_from(count).unwrap_or(i64::MAX))
 }
+
+#[cfg(test)]
+mod tests;

@@ -28,10 +28,10 @@ impl Dev {
         let mut second = Signals::take()?;
         let app = serve::open(Settings { dev: true, ..settings })?;
         let server = Server::start(app).await?;
-        if self.apply_schema
-            && let Err(failure) = admin::schema(server.app(), SchemaVerb::Apply, SchemaRequest::default()).await
-        {
-            complain(&format!("the tables were not changed: {}", failure.detail));
+        let verb = if self.apply_schema { SchemaVerb::Apply } else { SchemaVerb::Status };
+        match admin::schema(server.app(), verb, SchemaRequest::default()).await {
+            Ok(done) => super::schema::open_points(&done).iter().for_each(|point| complain(point)),
+            Err(failure) => complain(&format!("the tables cannot be looked at: {}", failure.detail)),
         }
         let greeted = print(&greeting(server.app(), server.address()));
         if greeted != Err(Fail::Pipe) {
@@ -58,8 +58,9 @@ fn greeting(app: &App, address: SocketAddr) -> String {
     let registry = app.registry();
     let actions =
         registry.plugins.values().flat_map(|plugin| plugin.actions.values().map(|action| (&plugin.id, action)));
-    // A write shows more of what this is about.
-    if let Some((id, action)) = actions.min_by_key(|(_, action)| action.kind == Kind::Read) {
+    // A write shows more of what this is about, and one that creates works on an empty database.
+    let rank = |action: &Action| (action.kind == Kind::Read, !action.name.contains("create"));
+    if let Some((id, action)) = actions.min_by_key(|(_, action)| rank(action)) {
         let _infallible = writeln!(out, "\ntry it:\n{}", trial(id, action, address));
     }
     out

@@ -95,3 +95,50 @@ pub(super) fn segment(text: &str) -> String {
     }
     out
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Settings;
+    use crate::serve::{self, Server};
+
+    fn plugins() -> Request<Full<Bytes>> {
+        request("GET", "/admin/plugins", None).unwrap()
+    }
+
+    #[tokio::test]
+    async fn nobody_answers_where_no_host_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(ask(&folder.path().join("none"), plugins()).await.unwrap().is_none());
+        assert!(ask(folder.path(), plugins()).await.unwrap().is_none());
+        drop(tokio::net::UnixListener::bind(folder.path().join("oncehost.sock")).unwrap());
+        assert!(ask(folder.path(), plugins()).await.unwrap().is_none(), "a socket that a dead host left behind");
+    }
+
+    #[tokio::test]
+    async fn running_host_answers_commands_over_its_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let (plugins_folder, data) = (folder.path().join("plugins"), folder.path().join("data"));
+        std::fs::create_dir(&plugins_folder).unwrap();
+        let listen = ([127, 0, 0, 1], 0).into();
+        let settings = Settings { plugins: plugins_folder, data: data.clone(), listen, ..Settings::default() };
+        let server = Server::start(serve::open(settings).unwrap()).await.unwrap();
+        let asking = async {
+            let listed = ask(&data, plugins()).await.unwrap().unwrap().json().unwrap();
+            assert_eq!(listed, serde_json::json!({ "plugins": [], "broken": [] }));
+            let unknown = request("POST", "/admin/schema/guess", Some("{}".to_owned())).unwrap();
+            let refused = ask(&data, unknown).await.unwrap().unwrap().json().unwrap_err();
+            assert_eq!(
+                refused,
+                Fail::Failed("NOT_FOUND: there is schema/plan, schema/apply and schema/status".to_owned())
+            );
+        };
+        server.run(asking, std::future::pending()).await.unwrap();
+    }
+
+    #[test]
+    fn names_are_one_segment_of_a_path_whatever_they_hold() {
+        assert_eq!(segment("lane-change.get"), "lane-change.get");
+        assert_eq!(segment("a/b ü%?#"), "a%2Fb%20%C3%BC%25%3F%23");
+    }
+}

@@ -2,6 +2,7 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
+use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
@@ -20,6 +21,8 @@ pub(super) struct RequestId(pub Arc<str>);
 /// Gives the request its id, turns away whom the door does not let in, and finishes the reply's headers.
 pub(super) async fn pass(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response<Body> {
     let id = RequestId(request_id(request.headers(), &shared));
+    let begun = Instant::now();
+    let (method, uri) = (request.method().clone(), request.uri().clone());
     let asking = request.headers().get(header::ORIGIN).cloned();
     let other = asking.filter(|origin| listed(origin, &shared.app.settings.origins));
     request.extensions_mut().insert(id.clone());
@@ -40,6 +43,8 @@ pub(super) async fn pass(State(shared): State<Arc<Shared>>, mut request: Request
     if let Some(origin) = other {
         share(headers, origin);
     }
+    let (status, elapsed) = (response.status().as_u16(), begun.elapsed());
+    tracing::debug!(request_id = %id.0, %method, path = uri.path(), status, ?elapsed, "answered");
     response
 }
 

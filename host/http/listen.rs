@@ -11,8 +11,6 @@ use hyper_util::service::TowerToHyperService;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
-/// Connections at one time; more wait to be accepted.
-const CONNECTIONS: usize = 8192;
 /// How long a client may take for a request's head; a connection that is idle for so long is closed.
 const HEAD_TIME: Duration = Duration::from_secs(30);
 /// Bytes of a request's head; and of what is read ahead of use.
@@ -20,12 +18,13 @@ const HEAD_SIZE: usize = 32 << 10;
 const READ_AHEAD: usize = 64 << 10;
 
 /// Serves until `stop` turns true, then accepts no more and lets the requests under way end, at most for `grace`.
-pub async fn serve<L>(mut listener: L, router: Router, stop: watch::Receiver<bool>, grace: Duration)
+/// Of more than `connections` at one time the rest wait to be accepted.
+pub async fn serve<L>(mut listener: L, router: Router, connections: usize, stop: watch::Receiver<bool>, grace: Duration)
 where
     L: Listener,
     L::Addr: Send,
 {
-    let places = Arc::new(Semaphore::new(CONNECTIONS));
+    let places = Arc::new(Semaphore::new(connections));
     let mut open = JoinSet::new();
     let mut stopping = stop.clone();
     loop {
@@ -62,6 +61,8 @@ where
     I: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
     let mut http = http1::Builder::new();
+    // A client that closed its sending half still waits for its answer.
+    http.half_close(true);
     http.timer(TokioTimer::new()).header_read_timeout(HEAD_TIME).max_header_size(HEAD_SIZE).max_buf_size(READ_AHEAD);
     let mut serving = std::pin::pin!(http.serve_connection(TokioIo::new(io), TowerToHyperService::new(router)));
     let served = tokio::select! {

@@ -28,19 +28,6 @@ impl Cell {
     }
 }
 
-/// The type's name, as `schema.sql` writes it.
-pub fn type_name(ty: ColumnType) -> &'static str {
-    match ty {
-        ColumnType::Integer => "INTEGER",
-        ColumnType::Real => "REAL",
-        ColumnType::Boolean => "BOOLEAN",
-        ColumnType::Text => "TEXT",
-        ColumnType::Blob => "BLOB",
-        ColumnType::Json => "JSON",
-        ColumnType::Timestamp => "TIMESTAMP",
-    }
-}
-
 fn wanted(ty: ColumnType) -> &'static str {
     match ty {
         ColumnType::Integer => "a number without a fraction within ±(2^53−1), or a BigInt within 64 bits",
@@ -62,7 +49,7 @@ pub fn encode(ty: ColumnType, value: &Value) -> Result<Cell, String> {
     if *value == Value::Null {
         return Ok(Cell::Null);
     }
-    let refuse = |got: String| Err(format!("is {} and takes {}; it got {got}", type_name(ty), wanted(ty)));
+    let refuse = |got: String| Err(format!("is {} and takes {}; it got {got}", ty.name(), wanted(ty)));
     match (ty, value) {
         (ColumnType::Integer, Value::Int(number) | Value::BigInt(number)) => Ok(Cell::Integer(*number)),
         (ColumnType::Integer, Value::Real(number)) if number.fract() == 0.0 => {

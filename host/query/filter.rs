@@ -115,7 +115,7 @@ impl Parser<'_> {
 
     fn branches(&mut self, branches: &[Value], path: &str, depth: usize) -> Result<Filter, Failure> {
         if branches.is_empty() && self.purpose == Purpose::Change {
-            return refuse(path, "is empty; give it at least one branch");
+            return refuse(path, "is empty, which could be taken for every row; give it at least one branch");
         }
         let mut any = Vec::with_capacity(branches.len());
         for (at, branch) in branches.iter().enumerate() {
@@ -203,7 +203,7 @@ impl Parser<'_> {
 
     fn starts_with(&self, ty: ColumnType, operand: &Value, path: &str) -> Result<Test, Failure> {
         if ty != ColumnType::Text {
-            return refuse(path, &format!("works on TEXT columns; this one is {}", column::type_name(ty)));
+            return refuse(path, &format!("works on TEXT columns; this one is {}", ty.name()));
         }
         let Cell::Text(prefix) = cell(ty, operand, path)? else {
             return refuse(path, "takes a string");

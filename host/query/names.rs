@@ -2,16 +2,7 @@
 
 use crate::codec::Value;
 use crate::failure::{Code, Failure};
-use crate::schema::{Column, Schema, Table};
-
-/// The name that scripts use for a column.
-pub fn script_name(physical: &str) -> &str {
-    match physical {
-        "created_at" => "createdAt",
-        "updated_at" => "updatedAt",
-        other => other,
-    }
-}
+use crate::schema::{Column, Schema, TENANT, Table, physical_name, script_name};
 
 /// Whether the host fills this column itself.
 pub fn is_hosts(column: &Column) -> bool {
@@ -61,22 +52,14 @@ fn can_be_declared(name: &str) -> bool {
 /// # Errors
 /// `CONTRACT`, with the name that was probably meant.
 pub fn column(table: &Table, name: &str) -> Result<usize, Failure> {
-    let physical = match name {
-        "createdAt" => "created_at",
-        "updatedAt" => "updated_at",
-        "created_at" | "updated_at" => {
-            return Err(Failure::contract(format!("{name} is called {} in scripts", script_name(name))));
-        }
-        "tenant_id" if !table.shared => {
-            return Err(Failure::contract(
-                "tenant_id belongs to the host, which fills it and filters by it; leave it out",
-            ));
-        }
-        other => other,
+    if name == TENANT && !table.shared {
+        return Err(Failure::contract("tenant_id belongs to the host, which fills it and filters by it; leave it out"));
+    }
+    let Some(physical) = physical_name(name) else {
+        return Err(Failure::contract(format!("{name} is called {} in scripts", script_name(name))));
     };
     table.columns.iter().position(|column| column.name == physical).ok_or_else(|| {
-        let names: Vec<&str> =
-            table.columns.iter().map(|column| script_name(&column.name)).filter(|name| *name != "tenant_id").collect();
+        let names: Vec<&str> = table.columns.iter().map(Column::script_name).collect();
         Failure::contract(format!(
             "table {} has no column {name:?}{}; its columns are {}",
             table.name,

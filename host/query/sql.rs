@@ -3,11 +3,12 @@
 //!
 //! What another database would say otherwise stands at the end.
 
+use std::fmt::Write as _;
+
 use super::column::Cell;
 use super::filter::{Compare, Filter, Test};
-use super::names::script_name;
 use super::order::{Order, Term};
-use crate::schema::{ColumnType, Table};
+use crate::schema::{ColumnType, TENANT, Table};
 
 /// SQL text and the values of its parameters.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -33,23 +34,24 @@ pub enum Set {
     Add(usize, Cell),
 }
 
-/// `INSERT … ON CONFLICT (unique) DO NOTHING`, with a cell for each column of the table.
-pub fn insert(target: Target<'_>, cells: &[Cell], unique: &[usize]) -> Statement {
+/// `INSERT … ON CONFLICT (unique) DO NOTHING`, with a cell for each column of the table; these are the first
+/// parameters.
+pub fn insert(target: Target<'_>, cells: Vec<Cell>, unique: &[usize]) -> Statement {
     let mut sql = Statement::default();
     let table = target.table;
     sql.push("INSERT INTO ").name(&table.name).push(" (");
-    if !table.shared {
-        sql.push("\"tenant_id\", ");
-    }
     sql.list(&table.columns, ", ", |sql, column| _ = sql.name(&column.name));
-    sql.push(") VALUES (");
     if !table.shared {
-        sql.param(Cell::Text(target.tenant.to_owned())).push(", ");
+        sql.push(", ").name(TENANT);
     }
-    sql.list(cells, ", ", |sql, cell| _ = sql.param(cell.clone()));
+    sql.push(") VALUES (");
+    sql.list(cells, ", ", |sql, cell| _ = sql.param(cell));
+    if !table.shared {
+        sql.push(", ").param(Cell::Text(target.tenant.to_owned()));
+    }
     sql.push(") ON CONFLICT (");
     if !table.shared {
-        sql.conflict_column("tenant_id", ColumnType::Text).push(", ");
+        sql.conflict_column(TENANT, ColumnType::Text).push(", ");
     }
     sql.list(unique, ", ", |sql, column| {
         let column = &table.columns[*column];
@@ -129,7 +131,7 @@ pub fn larger(target: Target<'_>, filter: &Filter, columns: &[usize], limit: i64
 
 /// The names that scripts use for these columns: `order_id, sku`.
 pub fn script_names(table: &Table, columns: &[usize]) -> String {
-    let names: Vec<&str> = columns.iter().map(|column| script_name(&table.columns[*column].name)).collect();
+    let names: Vec<&str> = columns.iter().map(|column| table.columns[*column].script_name()).collect();
     names.join(", ")
 }
 
@@ -141,7 +143,10 @@ impl Statement {
 
     fn name(&mut self, name: &str) -> &mut Self {
         self.text.push('"');
-        self.text.push_str(&name.replace('"', "\"\""));
+        for (at, part) in name.split('"').enumerate() {
+            self.text.push_str(if at > 0 { "\"\"" } else { "" });
+            self.text.push_str(part);
+        }
         self.text.push('"');
         self
     }
@@ -150,8 +155,13 @@ impl Statement {
         self.push("t.").name(&table.columns[column].name)
     }
 
-    fn list<T>(&mut self, items: &[T], between: &str, mut write: impl FnMut(&mut Self, &T)) -> &mut Self {
-        for (at, item) in items.iter().enumerate() {
+    fn list<T>(
+        &mut self,
+        items: impl IntoIterator<Item = T>,
+        between: &str,
+        mut write: impl FnMut(&mut Self, T),
+    ) -> &mut Self {
+        for (at, item) in items.into_iter().enumerate() {
             if at > 0 {
                 self.push(between);
             }
@@ -164,7 +174,7 @@ impl Statement {
     fn rows(&mut self, target: Target<'_>, filter: &Filter) -> &mut Self {
         self.push(" WHERE ");
         if !target.table.shared {
-            self.push("t.\"tenant_id\" = ").param(Cell::Text(target.tenant.to_owned())).push(" AND ");
+            self.push("t.").name(TENANT).push(" = ").param(Cell::Text(target.tenant.to_owned())).push(" AND ");
         }
         self.filter(target.table, filter)
     }
@@ -280,8 +290,8 @@ const OVERFLOW: [&str; 2] = ["abs((", " IS NULL) * 0 - 9223372036854775807 - 1)"
 impl Statement {
     fn param(&mut self, cell: Cell) -> &mut Self {
         self.params.push(cell);
-        let number = self.params.len().to_string();
-        self.push("?").push(&number)
+        let _infallible = write!(self.text, "?{}", self.params.len());
+        self
     }
 
     /// A column of a conflict target. With the collation written out, an index with another one does not count, so

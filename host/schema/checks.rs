@@ -56,7 +56,7 @@ pub(super) type Fault = (u64, String);
 /// # Errors
 /// The first part that is outside the language or compares things that cannot be compared.
 pub(super) fn condition(expr: &Expr, table: &Table) -> Result<String, Fault> {
-    Walk { table, depth: 0 }.truth(expr)
+    Walk { table, depth: 0 }.truth(expr).map(|sql| strip(&sql))
 }
 
 #[derive(Clone, Copy)]

@@ -205,7 +205,7 @@ impl Walk<'_> {
         let Some(table) = indexes::simple(line, &key.foreign_table.to_string(), self.faults) else { return };
         columns.retain(|name| name != TENANT);
         references.retain(|name| name != TENANT);
-        self.table.foreign_keys.push(ForeignKey { columns, table, references, line: small(line) });
+        self.table.foreign_keys.push(ForeignKey { columns, table, references, shared: false, line: small(line) });
     }
 
     fn check(&mut self, line: u64, check: CheckConstraint, name: Option<Ident>) {

@@ -69,7 +69,7 @@ fn a_whole_table_is_read() {
     assert_eq!(column("raw").default, Some(Value::Blob(vec![0, 255])));
     assert_eq!(column("payload").default, Some(Value::Text(r#"{"a":1,"b":2}"#.into())));
     assert_eq!(column("crossed_at").default, Some(Value::Text("2026-01-01T00:00:00.000Z".into())));
-    assert_eq!(table.checks[0].sql, r#"("lane" BETWEEN 1 AND 12)"#);
+    assert_eq!(table.checks[0].sql, r#""lane" BETWEEN 1 AND 12"#);
     assert_eq!(table.indexes[0].name, "lane_change_event_event_key");
     assert_eq!((table.indexes[1].name.as_str(), table.indexes[1].line), ("lane_change_by_time", 14));
     assert!(table.has_plain_unique(&["event_key"]));

@@ -141,6 +141,7 @@ fn foreign_key(schema: &Schema, table: &Table, key: &mut ForeignKey) -> Result<(
             table.name, target.name
         ));
     }
+    key.shared = target.shared;
     if key.references.is_empty() {
         key.references.clone_from(&target.primary_key);
     }

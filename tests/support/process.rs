@@ -104,10 +104,15 @@ impl Process {
         self.child().wait().unwrap();
     }
 
-    /// `kill -TERM`, and waits for the end.
-    pub fn terminate(mut self) -> ExitStatus {
+    /// `kill -TERM`.
+    pub fn signal(&mut self) {
         let pid = rustix::process::Pid::from_child(self.child());
         rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    }
+
+    /// `kill -TERM`, and waits for the end.
+    pub fn terminate(mut self) -> ExitStatus {
+        self.signal();
         self.child().wait().unwrap()
     }
 

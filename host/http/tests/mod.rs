@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::{Door, listen, router};
+use super::{Door, router};
 use crate::app::App;
 use crate::clock::ManualClock;
 use crate::config::Settings;
@@ -52,7 +52,6 @@ impl Heard {
 }
 
 impl Site {
-    #[expect(clippy::disallowed_methods, reason = "the test waits for this task itself")]
     fn with(change: impl FnOnce(&mut Settings)) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let (plugins, data) = (folder.path().join("plugins"), folder.path().join("data"));
@@ -66,7 +65,7 @@ impl Site {
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
         let paths = router(app.clone(), Door::Dev { port: address.port() });
-        let serving = runtime.spawn(listen::serve(listener, paths, stopped, grace));
+        let serving = runtime.spawn(super::listen::serve(listener, paths, 4, stopped, grace));
         Self { address, app, stop, serving, runtime, _folder: folder }
     }
 
@@ -107,6 +106,6 @@ fn hear(stream: &mut TcpStream) -> Heard {
     Heard { status, head: head.to_owned(), body: body.to_owned() }
 }
 
-mod calls;
-mod doors;
-mod stopping;
+mod call;
+mod door;
+mod listen;

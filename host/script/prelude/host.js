@@ -339,6 +339,8 @@
   // What Rust calls.
   return freeze({
     objectPrototype: Object.prototype,
+    // What scripts meet and no global leads to: here so that lockdown finds it.
+    met: [HostError.prototype, Ok.prototype, Failed.prototype, stableId],
     fits: (big) => big >= -edge && big < edge,
     decimal: (big) => (big > -huge && big < huge ? String(big) : undefined),
     collected() {

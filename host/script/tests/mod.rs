@@ -11,6 +11,7 @@ use crate::failure::{Code as Name, Failure};
 use crate::plugin::{Code, Module};
 
 mod bindings;
+mod realm;
 mod results;
 mod runs;
 mod thrown;
@@ -39,7 +40,15 @@ impl Host for Fake {
                 ("record".to_owned(), args.get(1).cloned().unwrap_or(Value::Null)),
                 ("created".to_owned(), Value::Bool(true)),
             ]),
-            _ => args.get(1).cloned().unwrap_or(Value::Null),
+            Binding::StoreUpdate
+            | Binding::StoreDelete
+            | Binding::StoreGet
+            | Binding::StoreList
+            | Binding::StoreCount
+            | Binding::FlowStart
+            | Binding::FlowGet
+            | Binding::FlowCancel
+            | Binding::NotifyPublish => args.get(1).cloned().unwrap_or(Value::Null),
         })
     }
 

@@ -2,9 +2,8 @@
 
 use rusqlite::{Connection, ErrorCode, ffi};
 
-use crate::query::names::script_name;
 use crate::query::sql::{self, Target};
-use crate::schema::Table;
+use crate::schema::{TENANT, Table, script_name};
 use crate::store::StoreError;
 
 /// What a failing statement was about.
@@ -24,15 +23,17 @@ impl<'a> Context<'a> {
 }
 
 /// Names the kind of an error and says the way out; values of rows never stand in it.
+#[expect(clippy::wildcard_enum_match_arm, reason = "the other codes are one kind to us, and rusqlite may add some")]
 pub(super) fn explain(context: &Context<'_>, error: &rusqlite::Error) -> StoreError {
     let table = &context.target.table.name;
     if context.in_transaction && context.connection.is_autocommit() {
         return StoreError::Gone(format!("{table}: the database rolled the whole transaction back ({error})"));
     }
-    let rusqlite::Error::SqliteFailure(code, message) = error else {
-        return StoreError::Unavailable(format!("{table}: the database answered what cannot be read ({error})"));
+    let (code, message) = match error {
+        rusqlite::Error::SqliteFailure(code, message) => (code, message.as_deref().unwrap_or_default()),
+        rusqlite::Error::SqlInputError { error, msg, .. } => (error, msg.as_str()),
+        _ => return StoreError::Unavailable(format!("{table}: the database answered what cannot be read ({error})")),
     };
-    let message = message.as_deref().unwrap_or_default();
     match code.code {
         ErrorCode::ConstraintViolation => constraint(context, code.extended_code, message),
         ErrorCode::OperationInterrupted => StoreError::Slow(format!(
@@ -91,7 +92,7 @@ fn constraint(context: &Context<'_>, code: i32, message: &str) -> StoreError {
 fn columns(table: &Table, message: &str) -> String {
     let list = message.split_once(": ").map_or("", |(_, list)| list);
     let names = list.split(", ").map(|column| column.rsplit('.').next().unwrap_or(column));
-    names.filter(|name| *name != "tenant_id" || table.shared).map(script_name).collect::<Vec<_>>().join(", ")
+    names.filter(|name| *name != TENANT || table.shared).map(script_name).collect::<Vec<_>>().join(", ")
 }
 
 fn unknown(context: &Context<'_>, message: &str) -> StoreError {

@@ -8,7 +8,7 @@ use rusqlite::{CachedStatement, Connection, Row, Statement as Prepared, ToSql, p
 
 use super::errors::{self, Context};
 use crate::query::sql::{self, Set, Statement, Target};
-use crate::query::{Cell, Filter, Order};
+use crate::query::{Cell, Compare, Filter, Order, Test};
 use crate::store::StoreError;
 
 /// A row's cells, in the order of the table's columns.
@@ -34,17 +34,15 @@ pub fn create_if_absent(
     unique: &[usize],
 ) -> Result<(Cells, bool), StoreError> {
     within_key_bytes(target, &cells)?;
-    let insert = sql::insert(target, &cells, unique);
-    let same = unique.iter().map(|column| {
-        let test = crate::query::Test::Compare(crate::query::Compare::Eq, cells[*column].clone());
-        Filter::Column(*column, test)
-    });
-    let select = sql::select(target, &Filter::All(same.collect()), None, None, 1);
+    let mut insert = sql::insert(target, cells, unique);
     let context = Context { unique, ..Context::new(connection, target) };
     for _ in 0..TRIES {
-        if run(&context, &insert, |statement, statement_params| statement.execute(statement_params))? > 0 {
-            return Ok((cells, true));
+        if run(&context, &insert, |statement, params| statement.execute(params))? > 0 {
+            insert.params.truncate(target.table.columns.len());
+            return Ok((insert.params, true));
         }
+        let same = unique.iter().map(|at| Filter::Column(*at, Test::Compare(Compare::Eq, insert.params[*at].clone())));
+        let select = sql::select(target, &Filter::All(same.collect()), None, None, 1);
         if let Some(row) = rows(&context, &select)?.pop() {
             return Ok((row, false));
         }

@@ -156,3 +156,29 @@ fn connection_goes_on_after_a_failure() {
     stream.read_to_string(&mut all).unwrap();
     assert_eq!(all.matches("HTTP/1.1 404").count(), 2, "{all}");
 }
+
+#[test]
+fn client_that_closed_its_sending_half_gets_its_answer() {
+    let site = Site::new();
+    let mut stream = site.connect();
+    let head = format!("GET /healthz HTTP/1.1\r\nHost: {}\r\n\r\n", site.address);
+    stream.write_all(head.as_bytes()).unwrap();
+    stream.shutdown(std::net::Shutdown::Write).unwrap();
+    assert_eq!(hear(&mut stream).status, 200);
+}
+
+#[test]
+fn connection_past_the_limit_is_served_when_a_place_is_free() {
+    let site = Site::new();
+    let mut open: Vec<TcpStream> = (0..5).map(|_| site.connect()).collect();
+    let head = format!("GET /healthz HTTP/1.1\r\nHost: {}\r\n\r\n", site.address);
+    for stream in &mut open {
+        stream.write_all(head.as_bytes()).unwrap();
+    }
+    // Four places: whichever connection waits is served when one of the others has gone.
+    let mut last = open.pop().unwrap();
+    drop(open);
+    let mut first = [0; 12];
+    last.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200");
+}
