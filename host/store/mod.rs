@@ -1,5 +1,53 @@
 //! Where data rests: the tables of plugins and the host's own records about them.
 
+use crate::failure::{Code, Failure};
+use crate::schema::SchemaError;
+
 pub mod sqlite;
 
-pub use crate::failure::StoreError;
+/// What can go wrong in the database.
+#[derive(Debug, thiserror::Error)]
+pub enum StoreError {
+    /// A unique index or primary key already holds these values.
+    #[error("{0}")]
+    Duplicate(String),
+    /// NOT NULL, CHECK or a foreign key.
+    #[error("{0}")]
+    Constraint(String),
+    /// A table, column or index is missing; the text has the DDL that would add it.
+    #[error("{0}")]
+    Schema(String),
+    /// A read took too long and was interrupted.
+    #[error("{0}")]
+    Slow(String),
+    /// The transaction this work belonged to is gone: rolled back by the database or taken away by the watchdog.
+    #[error("{0}")]
+    Gone(String),
+    /// The database cannot be reached, is full, or failed.
+    #[error("{0}")]
+    Unavailable(String),
+}
+
+impl From<SchemaError> for StoreError {
+    fn from(error: SchemaError) -> Self {
+        let text = error.to_string();
+        match error {
+            SchemaError::Database(_) => StoreError::Unavailable(text),
+            SchemaError::Rows(_) => StoreError::Constraint(text),
+            SchemaError::Outcome(_) => StoreError::Schema(text),
+        }
+    }
+}
+
+impl From<StoreError> for Failure {
+    fn from(error: StoreError) -> Self {
+        let code = match error {
+            StoreError::Duplicate(_) => Code::Duplicate,
+            StoreError::Constraint(_) => Code::Constraint,
+            StoreError::Schema(_) => Code::Schema,
+            StoreError::Slow(_) => Code::Limit,
+            StoreError::Gone(_) | StoreError::Unavailable(_) => Code::Unavailable,
+        };
+        Failure::new(code, error.to_string())
+    }
+}
