@@ -160,7 +160,7 @@ impl State {
     ) -> JsResult<Result<Vec<Value>, Failure>> {
         let hooks = self.hooks()?;
         let given = args.iter().rposition(|arg| !arg.is_undefined()).map_or(0, |last| last + 1);
-        let mut walk = Walk::new(ctx, &hooks, self.limits.borrow().depth, MOST_ARGUMENT_BYTES);
+        let mut walk = Walk::new(ctx, &hooks, self, self.limits.borrow().depth, MOST_ARGUMENT_BYTES);
         let mut values = Vec::with_capacity(given);
         for (arg, name) in args.iter().zip(names).take(given) {
             match to_value(&mut walk, arg) {
@@ -202,6 +202,14 @@ impl State {
         #[expect(clippy::cast_precision_loss, reason = "53 bits are exact")]
         let fraction = bits as f64 / (1_u64 << 53) as f64;
         fraction
+    }
+
+    pub fn random_bytes(&self, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        if let Some(random) = self.random.borrow_mut().as_mut() {
+            random.fill_bytes(&mut bytes);
+        }
+        bytes
     }
 
     /// Notes a rejected promise, or that somebody took care of it after all.
@@ -260,6 +268,10 @@ pub(super) fn natives<'js>(ctx: &Ctx<'js>, state: &Rc<State>) -> JsResult<Object
     natives.set("log", Function::new(ctx.clone(), log)?)?;
     let of = state.clone();
     natives.set("room", Function::new(ctx.clone(), move || of.limits.borrow().log_line)?)?;
+    let of = state.clone();
+    natives.set("stopped", Function::new(ctx.clone(), move || of.stopped().is_some())?)?;
+    let plain = |value: JsValue<'js>| value.is_array() && !value.is_proxy();
+    natives.set("isPlainArray", Function::new(ctx.clone(), plain)?)?;
     natives.set("most", Function::new(ctx.clone(), || MOST_ARGUMENT_BYTES)?)?;
     Ok(natives)
 }

@@ -68,6 +68,8 @@ impl Fixture {
                 plugin: self.plugin.clone(),
                 tenant: tenant.to_owned(),
                 operation: "shop/test".to_owned(),
+                action: "test".to_owned(),
+                user: serde_json::Value::Null,
                 key: None,
                 invocation: "i1".to_owned(),
                 now: self.now.load(Ordering::Relaxed),

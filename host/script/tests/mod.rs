@@ -11,10 +11,12 @@ use crate::failure::{Code as Name, Failure};
 use crate::plugin::{Code, Module};
 
 mod bindings;
+mod hunt;
 mod realm;
 mod results;
 mod runs;
 mod thrown;
+mod web;
 
 /// What the host was asked and told, shared with the test.
 #[derive(Default)]
