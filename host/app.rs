@@ -1,18 +1,35 @@
 //! What everything shares: settings, clock, ids, the loaded plugins, and a lane for each.
 
-use std::sync::{Arc, RwLock};
+use std::collections::BTreeMap;
+use std::fs::{self, File, TryLockError};
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::Instant;
 
-use crate::clock::Clock;
+use crate::clock::{Clock, Millis};
 use crate::config::Settings;
+use crate::failure::Failure;
+use crate::idempotency::InFlight;
 use crate::ids::Ids;
+use crate::lane::{Lane, LaneSettings, Watchdog};
 use crate::plugin::Registry;
+use crate::store::StoreError;
+use crate::store::sqlite::{Shared, Tx, keys};
+
+/// Rows that one transaction of the clearing looks at.
+const CLEAR_BATCH: usize = 500;
 
 /// The running host.
 pub struct App {
     pub settings: Settings,
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
+    pub in_flight: InFlight,
     registry: RwLock<Arc<Registry>>,
+    lanes: Mutex<BTreeMap<String, Arc<Lane>>>,
+    lane_settings: LaneSettings,
+    /// Held until the host is closed; the operating system lets go of it when the process dies.
+    lock: Mutex<Option<File>>,
 }
 
 /// Why the host could not start: one sentence for the operator.
@@ -26,18 +43,56 @@ impl App {
     /// # Errors
     /// When the folders cannot be used or another host has the data folder.
     pub fn open(settings: Settings, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Result<Arc<Self>, StartError> {
+        let lock = lock_data(&settings)?;
         let registry = Registry::load(&settings.plugins).map_err(|error| {
-            StartError(format!("cannot read the plugins folder {}: {error}", settings.plugins.display()))
+            StartError(format!(
+                "cannot read the plugins folder {}: {error}; name another with --plugins DIR",
+                settings.plugins.display()
+            ))
         })?;
-        Ok(Arc::new(Self { settings, clock, ids, registry: RwLock::new(Arc::new(registry)) }))
+        let watchdog = Watchdog::start().map_err(|error| StartError(format!("no thread can be started: {error}")))?;
+        let lane_settings = LaneSettings {
+            queue: settings.queue,
+            idle: settings.lane_idle,
+            readers: std::thread::available_parallelism().map_or(2, usize::from).max(2),
+            clock: clock.clone(),
+            watchdog,
+        };
+        Ok(Arc::new(Self {
+            settings,
+            clock,
+            ids,
+            in_flight: InFlight::default(),
+            registry: RwLock::new(Arc::new(registry)),
+            lanes: Mutex::default(),
+            lane_settings,
+            lock: Mutex::new(Some(lock)),
+        }))
     }
 
     /// The plugins as they are loaded now.
     pub fn registry(&self) -> Arc<Registry> {
-        match self.registry.read() {
-            Ok(registry) => registry.clone(),
-            Err(poisoned) => poisoned.into_inner().clone(),
+        self.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// The lane of a plugin.
+    pub fn lane(&self, plugin: &str) -> Arc<Lane> {
+        let mut lanes = self.lanes();
+        if let Some(lane) = lanes.get(plugin) {
+            return lane.clone();
         }
+        let lane = Lane::new(plugin, self.database(plugin), self.lane_settings.clone());
+        lanes.insert(plugin.to_owned(), lane.clone());
+        lane
+    }
+
+    /// Where a plugin's database is.
+    pub fn database(&self, plugin: &str) -> PathBuf {
+        self.settings.data.join(format!("{plugin}.db"))
+    }
+
+    fn lanes(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Lane>>> {
+        self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Whether calls can be served.
@@ -45,9 +100,81 @@ impl App {
     /// # Errors
     /// One sentence that says why not.
     pub fn ready(&self) -> Result<(), String> {
-        Ok(())
+        let data = &self.settings.data;
+        let probe = data.join(".writable");
+        fs::write(&probe, b"")
+            .and_then(|()| fs::remove_file(&probe))
+            .map_err(|error| format!("the data folder {} cannot be written: {error}", data.display()))
     }
 
-    /// Takes no more work, lets what is under way end within the grace period, and closes the databases.
-    pub async fn close(&self) {}
+    /// Clears replies and marks that are no longer kept, in all databases that are there, in small batches between
+    /// other work. Gives how many replies and marks went.
+    ///
+    /// # Errors
+    /// The first lane's that refuses.
+    pub async fn clear_expired(&self) -> Result<(usize, usize), Failure> {
+        let kept = |duration: std::time::Duration| Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX);
+        let now = self.clock.now();
+        let replies_before = now.saturating_sub(kept(self.settings.reply_kept));
+        let marks_before = now.saturating_sub(kept(self.settings.mark_kept));
+        let (mut replies, mut marks) = (0, 0);
+        for plugin in self.registry().plugins.keys() {
+            if !self.database(plugin).exists() {
+                continue;
+            }
+            let lane = self.lane(plugin);
+            let mut after = 0;
+            loop {
+                let cleared =
+                    lane.exclusive(move |shared| clear(shared, replies_before, marks_before, after)).await??;
+                replies += cleared.replies;
+                marks += cleared.marks;
+                after = cleared.next;
+                if !cleared.more {
+                    break;
+                }
+            }
+        }
+        Ok((replies, marks))
+    }
+
+    /// Takes no more work, lets what is under way end within the grace period, closes the databases and gives
+    /// the data folder back.
+    pub async fn close(&self) {
+        let deadline = Instant::now() + self.settings.stop_grace;
+        let lanes: Vec<_> = self.lanes().values().cloned().collect();
+        for lane in lanes {
+            lane.close(deadline).await;
+        }
+        *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
+    }
+}
+
+fn clear(
+    shared: &Arc<Shared>,
+    replies_before: Millis,
+    marks_before: Millis,
+    after: i64,
+) -> Result<keys::Cleared, StoreError> {
+    let tx = Tx::begin(shared)?;
+    let cleared = keys::clear(&tx, replies_before, marks_before, after, CLEAR_BATCH)?;
+    tx.commit()?;
+    Ok(cleared)
+}
+
+fn lock_data(settings: &Settings) -> Result<File, StartError> {
+    let data = settings.data.display();
+    let denied = |error: std::io::Error| {
+        StartError(format!("cannot use the data folder {data}: {error}; name another with --data DIR"))
+    };
+    fs::create_dir_all(&settings.data).map_err(denied)?;
+    let path = settings.data.join("lock");
+    let file = File::options().create(true).write(true).truncate(false).open(path).map_err(denied)?;
+    match file.try_lock() {
+        Ok(()) => Ok(file),
+        Err(TryLockError::WouldBlock) => Err(StartError(format!(
+            "another host is running on the data folder {data}; stop it, or name another folder with --data DIR"
+        ))),
+        Err(TryLockError::Error(error)) => Err(denied(error)),
+    }
 }

@@ -1,4 +1,12 @@
 //! The one form that values take between script, store and JSON.
+//!
+//! What a column makes of a value stands in `query::column`, since that needs the schema model.
+
+pub mod json;
+pub mod time;
+
+/// The largest whole number that a script's number holds exactly: 2^53−1.
+pub const SAFE: i64 = (1 << 53) - 1;
 
 /// A value on its way between a script, a table and JSON (spec §4, "Values").
 #[derive(Clone, Debug, PartialEq)]

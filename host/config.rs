@@ -1,8 +1,13 @@
 //! Settings: flags over `ONCEHOST_*` over `oncehost.toml` over these defaults.
+//!
+//! Every setting has one name, `snake_case` in `oncehost.toml` and upper case behind `ONCEHOST_` in the environment;
+//! the flags carry the same names.
 
 use std::net::SocketAddr;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
+
+use toml::de::{DeTable, DeValue};
 
 /// All that an operator can set, with its default (spec §5, §8).
 #[derive(Clone, Debug)]
@@ -14,6 +19,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// `dev` instead of `serve`: no credentials, tenant `dev`, causes of script errors in replies.
     pub dev: bool,
+    /// Origins of web pages, besides the host's own, that may call it from a browser: `http://localhost:5173`.
+    pub origins: Vec<String>,
     /// Time limit of a handler, of a read action, of a flow script.
     pub handler_time: Duration,
     pub read_time: Duration,
@@ -35,6 +42,18 @@ pub struct Settings {
     pub lane_idle: Duration,
     /// How long a stop waits for work that is under way.
     pub stop_grace: Duration,
+    /// Which log lines are written, in the form of `tracing_subscriber::EnvFilter`: `info,script=debug`.
+    /// `None`: `info` in a host, `warn` in other commands.
+    pub log: Option<String>,
+    /// How they are written; `None`: text where standard error is a terminal, otherwise JSON.
+    pub log_format: Option<LogFormat>,
+}
+
+/// The form of log lines.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum LogFormat {
+    Text,
+    Json,
 }
 
 const DAY: Duration = Duration::from_secs(24 * 60 * 60);
@@ -46,6 +65,7 @@ impl Default for Settings {
             data: PathBuf::from("data"),
             listen: SocketAddr::from(([127, 0, 0, 1], 7070)),
             dev: false,
+            origins: Vec::new(),
             handler_time: Duration::from_secs(1),
             read_time: Duration::from_secs(5),
             script_time: Duration::from_secs(30),
@@ -59,6 +79,374 @@ impl Default for Settings {
             mark_kept: 90 * DAY,
             lane_idle: Duration::from_secs(60),
             stop_grace: Duration::from_secs(10),
+            log: None,
+            log_format: None,
+        }
+    }
+}
+
+/// A setting that cannot be used: where it stands, what is wrong, and the right form.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{0}")]
+pub struct ConfigError(pub String);
+
+/// Where settings come from, before they are put together.
+#[derive(Debug, Default)]
+pub struct Sources {
+    /// `--config FILE`; without it `oncehost.toml` in the working directory, if it is there.
+    pub config: Option<PathBuf>,
+    /// Settings given as flags: name and value.
+    pub flags: Vec<(&'static str, String)>,
+}
+
+const FILE: &str = "oncehost.toml";
+const PREFIX: &str = "ONCEHOST_";
+
+impl Settings {
+    /// Reads the settings file and the environment and puts the flags over them.
+    ///
+    /// # Errors
+    /// When the file cannot be read, or a name or value in any of the three is wrong.
+    pub fn load(sources: &Sources) -> Result<Self, ConfigError> {
+        let env: Vec<(String, String)> = std::env::vars_os()
+            .filter_map(|(name, value)| Some((name.to_str()?.to_owned(), value.to_string_lossy().into_owned())))
+            .collect();
+        let named = sources.config.clone().or_else(|| {
+            env.iter().find(|(name, value)| name == "ONCEHOST_CONFIG" && !value.is_empty()).map(|(_, v)| v.into())
+        });
+        let path = named.clone().unwrap_or_else(|| PathBuf::from(FILE));
+        let file = match std::fs::read_to_string(&path) {
+            Ok(text) => Some((path, text)),
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound && named.is_none() => None,
+            Err(error) => {
+                return Err(ConfigError(format!("cannot read the settings file {}: {error}", path.display())));
+            }
+        };
+        Self::merge(file.as_ref().map(|(path, text)| (path.as_path(), text.as_str())), &env, &sources.flags)
+    }
+
+    /// Puts the sources together: flags over environment over file over defaults.
+    ///
+    /// # Errors
+    /// See [`Settings::load`].
+    pub fn merge(
+        file: Option<(&Path, &str)>,
+        env: &[(String, String)],
+        flags: &[(&'static str, String)],
+    ) -> Result<Self, ConfigError> {
+        let mut settings = Self::default();
+        if let Some((path, text)) = file {
+            settings.take_file(path, text)?;
+        }
+        for (name, value) in env {
+            let Some(key) = name.strip_prefix(PREFIX) else { continue };
+            let key = key.to_ascii_lowercase();
+            match setter(&key) {
+                Some(set) => set(&mut settings, value).map_err(|why| ConfigError(format!("{name}: {why}")))?,
+                // Orchestrators set names of their own behind this prefix (ONCEHOST_SERVICE_HOST): only a likely
+                // slip of the pen is an error.
+                None if key != "config" => {
+                    if let Some(near) = nearest(&key) {
+                        let near = near.to_ascii_uppercase();
+                        return Err(ConfigError(format!("{name} is no setting; did you mean {PREFIX}{near}?")));
+                    }
+                }
+                None => {}
+            }
+        }
+        for (name, value) in flags {
+            let Some(set) = setter(name) else { continue };
+            let flag = name.replace('_', "-");
+            set(&mut settings, value).map_err(|why| ConfigError(format!("--{flag}: {why}")))?;
+        }
+        if settings.mark_kept < settings.reply_kept {
+            return Err(ConfigError(
+                "mark_kept is shorter than reply_kept; a mark outlives its reply, so make it at least as long"
+                    .to_owned(),
+            ));
+        }
+        Ok(settings)
+    }
+
+    fn take_file(&mut self, path: &Path, text: &str) -> Result<(), ConfigError> {
+        let shown = path.display();
+        let table = DeTable::parse(text).map_err(|error| ConfigError(format!("{shown}: {error}")))?;
+        for (key, value) in table.get_ref() {
+            let before = text.get(..key.span().start).unwrap_or_default();
+            let place = format!("{shown}:{}", before.matches('\n').count() + 1);
+            let name: &str = key.get_ref();
+            let Some(set) = setter(name) else {
+                let hint = match nearest(name) {
+                    Some(near) => format!("did you mean {near}?"),
+                    None => format!("the settings are {}", names().join(", ")),
+                };
+                return Err(ConfigError(format!("{place}: there is no setting {name}; {hint}")));
+            };
+            let value = plain(value.get_ref()).ok_or_else(|| {
+                ConfigError(format!("{place}: {name} takes a string, a whole number or an array of strings"))
+            })?;
+            set(self, &value).map_err(|why| ConfigError(format!("{place}: {name}: {why}")))?;
+            // Folders in the file are meant from where the file is.
+            let base = path.parent().unwrap_or(Path::new(""));
+            match name {
+                "plugins" => self.plugins = base.join(&self.plugins),
+                "data" => self.data = base.join(&self.data),
+                _ => {}
+            }
+        }
+        Ok(())
+    }
+}
+
+/// A TOML value in the form that a flag would have.
+fn plain(value: &DeValue<'_>) -> Option<String> {
+    if let Some(text) = value.as_str() {
+        return Some(text.to_owned());
+    }
+    if let Some(number) = value.as_integer() {
+        return i64::from_str_radix(number.as_str(), number.radix()).ok().map(|number| number.to_string());
+    }
+    let items: Option<Vec<&str>> = value.as_array()?.iter().map(|item| item.get_ref().as_str()).collect();
+    Some(items?.join(","))
+}
+
+type Setter = fn(&mut Settings, &str) -> Result<(), String>;
+
+/// Every setting by its name.
+const SETTINGS: [(&str, Setter); 20] = [
+    ("plugins", |s, v| folder(v).map(|v| s.plugins = v)),
+    ("data", |s, v| folder(v).map(|v| s.data = v)),
+    ("listen", |s, v| address(v).map(|v| s.listen = v)),
+    ("store", |_, v| store(v)),
+    ("origins", |s, v| origins(v).map(|v| s.origins = v)),
+    ("handler_time", |s, v| time_limit(v).map(|v| s.handler_time = v)),
+    ("read_time", |s, v| time_limit(v).map(|v| s.read_time = v)),
+    ("script_time", |s, v| time_limit(v).map(|v| s.script_time = v)),
+    ("memory", |s, v| size_from(v, 4 << 20).map(|v| s.memory = v)),
+    ("stack", |s, v| size_from(v, 64 << 10).map(|v| s.stack = v)),
+    ("body_limit", |s, v| size_from(v, 1).map(|v| s.body_limit = v)),
+    ("reply_limit", |s, v| size_from(v, 1).map(|v| s.reply_limit = v)),
+    ("queue", |s, v| count(v).map(|v| s.queue = v)),
+    ("key_wait", |s, v| duration(v).map(|v| s.key_wait = v)),
+    ("reply_kept", |s, v| time_limit(v).map(|v| s.reply_kept = v)),
+    ("mark_kept", |s, v| time_limit(v).map(|v| s.mark_kept = v)),
+    ("lane_idle", |s, v| duration(v).map(|v| s.lane_idle = v)),
+    ("stop_grace", |s, v| duration(v).map(|v| s.stop_grace = v)),
+    ("log", |s, v| {
+        s.log = Some(v.to_owned());
+        Ok(())
+    }),
+    ("log_format", |s, v| log_format(v).map(|v| s.log_format = v)),
+];
+
+fn setter(name: &str) -> Option<Setter> {
+    SETTINGS.iter().find(|(key, _)| *key == name).map(|(_, set)| *set)
+}
+
+fn names() -> Vec<&'static str> {
+    SETTINGS.iter().map(|(name, _)| *name).collect()
+}
+
+/// The setting whose name is at most two slips away.
+fn nearest(name: &str) -> Option<&'static str> {
+    let name = name.replace('-', "_").to_ascii_lowercase();
+    let distance = |known: &&'static str| strsim::osa_distance(known, &name);
+    names().into_iter().min_by_key(distance).filter(|known| distance(known) <= 2)
+}
+
+/// A length of time in the contract's form: a whole number and `ms`, `s`, `m`, `h` or `d`.
+///
+/// # Errors
+/// What is wrong, with the right form.
+pub fn duration(text: &str) -> Result<Duration, String> {
+    let wrong = || format!("{text:?} is no length of time; write a whole number and ms, s, m, h or d, such as 30s");
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let number: u64 = number.parse().map_err(|_| wrong())?;
+    let millis = match unit {
+        "ms" => 1,
+        "s" => 1_000,
+        "m" => 60_000,
+        "h" => 3_600_000,
+        "d" => 86_400_000,
+        _ => return Err(wrong()),
+    };
+    // Milliseconds are counted in an i64 everywhere; a thousand years leave room for sums.
+    match number.checked_mul(millis) {
+        Some(millis) if millis <= 86_400_000 * 365_000 => Ok(Duration::from_millis(millis)),
+        _ => Err(format!("{text:?} is too long; the most is 365000d")),
+    }
+}
+
+fn time_limit(text: &str) -> Result<Duration, String> {
+    match duration(text)? {
+        Duration::ZERO => Err("must be more than 0".to_owned()),
+        more => Ok(more),
+    }
+}
+
+/// A number of bytes: a whole number, alone or with `KiB`, `MiB` or `GiB`.
+fn size(text: &str) -> Result<usize, String> {
+    let wrong =
+        || format!("{text:?} is no size; write bytes as a whole number, or with KiB, MiB or GiB, such as 64MiB");
+    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
+    let (number, unit) = text.split_at(digits);
+    let number: usize = number.parse().map_err(|_| wrong())?;
+    let bytes = match unit.trim_start() {
+        "" | "B" => 1,
+        "KiB" => 1 << 10,
+        "MiB" => 1 << 20,
+        "GiB" => 1 << 30,
+        _ => return Err(wrong()),
+    };
+    number.checked_mul(bytes).filter(|bytes| *bytes <= 1 << 40).ok_or_else(|| format!("{text:?} is too much"))
+}
+
+fn size_from(text: &str, least: usize) -> Result<usize, String> {
+    match size(text)? {
+        bytes if bytes < least => Err(format!("{text:?} is too little; the least is {least} bytes")),
+        bytes => Ok(bytes),
+    }
+}
+
+fn count(text: &str) -> Result<usize, String> {
+    match text.parse() {
+        Ok(number) if (1..=1_000_000).contains(&number) => Ok(number),
+        _ => Err(format!("{text:?} must be a whole number from 1 to 1000000")),
+    }
+}
+
+fn folder(text: &str) -> Result<PathBuf, String> {
+    if text.is_empty() { Err("the name of a folder is missing".to_owned()) } else { Ok(PathBuf::from(text)) }
+}
+
+fn address(text: &str) -> Result<SocketAddr, String> {
+    let numeric = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+    numeric.as_deref().unwrap_or(text).parse().map_err(|_| {
+        format!("{text:?} is no address to listen on; write ADDRESS:PORT, such as 127.0.0.1:7070 or [::1]:7070")
+    })
+}
+
+fn store(url: &str) -> Result<(), String> {
+    match url {
+        "sqlite" | "sqlite:" => Ok(()),
+        _ if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
+            Err("this version keeps its data in SQLite only, in the data folder; leave the store setting out"
+                .to_owned())
+        }
+        _ => Err(format!("{url:?} is no store; the only one in this version is sqlite, the default")),
+    }
+}
+
+fn origins(text: &str) -> Result<Vec<String>, String> {
+    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
+    items
+        .map(|item| {
+            let host = item.strip_prefix("http://").or_else(|| item.strip_prefix("https://"));
+            let plain = |host: &str| !host.is_empty() && !host.contains(['/', '*', '@', '?', '#', ' ']);
+            if host.is_some_and(plain) {
+                Ok(item.to_ascii_lowercase())
+            } else {
+                Err(format!("{item:?} is no origin; write scheme, host and port, such as http://localhost:5173"))
+            }
+        })
+        .collect()
+}
+
+fn log_format(text: &str) -> Result<Option<LogFormat>, String> {
+    match text {
+        "text" => Ok(Some(LogFormat::Text)),
+        "json" => Ok(Some(LogFormat::Json)),
+        _ => Err(format!("{text:?} is no form of log lines; write text or json")),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn file(text: &str) -> Result<Settings, String> {
+        Settings::merge(Some((Path::new("conf/oncehost.toml"), text)), &[], &[]).map_err(|error| error.0)
+    }
+
+    fn env(name: &str, value: &str) -> Result<Settings, String> {
+        Settings::merge(None, &[(name.to_owned(), value.to_owned())], &[]).map_err(|error| error.0)
+    }
+
+    #[test]
+    fn flags_win_over_environment_over_file() {
+        let text = "queue = 1\nkey_wait = '1s'\nstop_grace = '1s'";
+        let env = [("ONCEHOST_KEY_WAIT", "2s"), ("ONCEHOST_STOP_GRACE", "2s")];
+        let env: Vec<_> = env.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
+        let flags = [("stop_grace", "3s".to_owned())];
+        let got = Settings::merge(Some((Path::new("oncehost.toml"), text)), &env, &flags).unwrap();
+        assert_eq!(got.queue, 1);
+        assert_eq!(got.key_wait, Duration::from_secs(2));
+        assert_eq!(got.stop_grace, Duration::from_secs(3));
+    }
+
+    #[test]
+    fn unknown_key_is_refused_with_its_line_and_the_near_name() {
+        let error = file("queue = 5\nbody-limt = 3").unwrap_err();
+        assert_eq!(error, "conf/oncehost.toml:2: there is no setting body-limt; did you mean body_limit?");
+        let error = file("[server]\nport = 1").unwrap_err();
+        assert!(error.contains("there is no setting server; the settings are plugins, data, listen"), "{error}");
+    }
+
+    #[test]
+    fn misspelt_environment_name_is_refused_and_a_foreign_one_is_not() {
+        assert_eq!(
+            env("ONCEHOST_LISTN", "x").unwrap_err(),
+            "ONCEHOST_LISTN is no setting; did you mean ONCEHOST_LISTEN?"
+        );
+        assert!(env("ONCEHOST_SERVICE_HOST", "10.0.0.1").is_ok());
+        assert!(env("ONCEHOST_PORT", "tcp://10.0.0.1:7070").is_ok());
+    }
+
+    #[test]
+    fn bad_value_names_its_key_and_the_right_form() {
+        let error = env("ONCEHOST_HANDLER_TIME", "5 seconds").unwrap_err();
+        assert!(error.starts_with("ONCEHOST_HANDLER_TIME: \"5 seconds\" is no length of time; write"), "{error}");
+        assert!(file("handler_time = 5").unwrap_err().contains("handler_time: \"5\" is no length of time"));
+        assert!(file("handler_time = '0s'").unwrap_err().contains("more than 0"));
+        assert!(file("queue = 0").unwrap_err().contains("from 1 to 1000000"));
+        assert!(file("queue = true").unwrap_err().contains("oncehost.toml:1: queue takes a string"));
+        assert!(file("store = 'postgres://db'").unwrap_err().contains("SQLite only"));
+        assert!(file("listen = '7070'").unwrap_err().contains("ADDRESS:PORT"));
+        assert!(file("queue = ").unwrap_err().starts_with("conf/oncehost.toml: "));
+        assert!(file("reply_kept = '2d'\nmark_kept = '1d'").unwrap_err().contains("at least as long"));
+    }
+
+    #[test]
+    fn durations_and_sizes_take_the_units_of_the_contract() {
+        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
+        assert_eq!(duration("2h"), Ok(Duration::from_secs(7200)));
+        assert_eq!(duration("90d"), Ok(90 * DAY));
+        for wrong in ["", "5", "s", "-1s", "1.5s", "1S", "1w", "99999999999999999999s", "400000d"] {
+            assert!(duration(wrong).is_err(), "{wrong}");
+        }
+        assert_eq!(size("1MiB"), Ok(1 << 20));
+        assert_eq!(size("2 KiB"), Ok(2048));
+        assert_eq!(size("17"), Ok(17));
+        for wrong in ["", "MiB", "1MB", "1m", "-1", "99999999999GiB"] {
+            assert!(size(wrong).is_err(), "{wrong}");
+        }
+    }
+
+    #[test]
+    fn folders_in_the_file_are_meant_from_where_the_file_is() {
+        let got = file("data = 'd'\nplugins = '/abs'").unwrap();
+        assert_eq!(got.data, Path::new("conf/d"));
+        assert_eq!(got.plugins, Path::new("/abs"));
+    }
+
+    #[test]
+    fn origins_are_a_list_of_scheme_host_and_port() {
+        let got = file("origins = ['http://localhost:5173', 'https://App.example']").unwrap();
+        assert_eq!(got.origins, ["http://localhost:5173", "https://app.example"]);
+        assert_eq!(env("ONCEHOST_ORIGINS", "http://a, http://b").unwrap().origins.len(), 2);
+        for wrong in ["*", "localhost:5173", "http://a/", "http://*"] {
+            assert!(env("ONCEHOST_ORIGINS", wrong).unwrap_err().contains("is no origin"), "{wrong}");
         }
     }
 }

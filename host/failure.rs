@@ -130,6 +130,8 @@ pub struct Failure {
     pub position: Option<Position>,
     /// Seconds for `Retry-After`, when waiting helps.
     pub retry_after: Option<u32>,
+    /// The HTTP status, where it is not the code's own (`CONTRACT` of `stableId` without a key is 400).
+    pub status: Option<u16>,
 }
 
 impl Failure {
@@ -142,6 +144,7 @@ impl Failure {
             fields: Vec::new(),
             position: None,
             retry_after: code.retryable().then_some(1),
+            status: None,
         }
     }
 

@@ -4,6 +4,8 @@
 //! leaves, then `store`, `script` and `plugin`, then `bindings`, then `app`, `invoke` (the heart),
 //! `idempotency`, and last the ways in: `http`, `serve`, `cli`.
 
+#[macro_use]
+mod crash;
 pub mod clock;
 pub mod codec;
 pub mod config;
@@ -22,6 +24,7 @@ pub mod bindings;
 pub mod app;
 pub mod idempotency;
 pub mod invoke;
+pub mod lane;
 
 pub mod cli;
 pub mod http;

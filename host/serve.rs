@@ -1,1 +1,305 @@
-//! Start and stop.
+//! Start and stop, in order: the app, the addresses, the requests; and back.
+
+use std::fs::File;
+use std::io;
+use std::net::SocketAddr;
+use std::os::fd::AsRawFd;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+use std::time::Duration;
+
+use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
+use tokio::net::{TcpListener, UnixListener};
+use tokio::signal::unix::{Signal, SignalKind, signal};
+use tokio::sync::watch;
+
+use crate::app::{App, StartError};
+use crate::clock::SystemClock;
+use crate::config::Settings;
+use crate::http::{self, Door};
+use crate::ids::SystemIds;
+
+/// The name of the local socket in the data folder.
+const SOCKET: &str = "oncehost.sock";
+/// The longest path of a Unix socket, in bytes, on every system that has them.
+const SOCKET_PATH: usize = 100;
+
+/// The most connections at one time over TCP, and over the local socket.
+const CONNECTIONS: usize = 8192;
+const LOCAL_CONNECTIONS: usize = 64;
+/// How often expired replies and marks are looked for; a call checks its own record's age by itself.
+const CLEAR_EVERY: Duration = Duration::from_secs(600);
+
+/// Opens the data and the plugins with the machine's clock and ids.
+///
+/// # Errors
+/// See [`App::open`].
+pub fn open(settings: Settings) -> Result<Arc<App>, StartError> {
+    App::open(settings, Arc::new(SystemClock), Arc::new(SystemIds::default()))
+}
+
+/// A host that has its data and its addresses, and serves nobody yet.
+pub struct Server {
+    app: Arc<App>,
+    tcp: TcpListener,
+    address: SocketAddr,
+    local: Option<UnixListener>,
+}
+
+impl Server {
+    /// Binds the addresses of an app.
+    ///
+    /// # Errors
+    /// When the address cannot be had; the app is closed then.
+    pub async fn start(app: Arc<App>) -> Result<Self, StartError> {
+        match bind(&app).await {
+            Ok((tcp, address)) => {
+                let local = bind_local(&app.settings.data)
+                    .inspect_err(|error| {
+                        let data = app.settings.data.display();
+                        tracing::warn!("no local socket in {data}: {error}; commands cannot reach this host");
+                    })
+                    .ok();
+                Ok(Self { app, tcp, address, local })
+            }
+            Err(error) => {
+                app.close().await;
+                Err(error)
+            }
+        }
+    }
+
+    /// What this host serves.
+    pub fn app(&self) -> &Arc<App> {
+        &self.app
+    }
+
+    /// The address that is bound, with the real port where 0 was asked for.
+    pub fn address(&self) -> SocketAddr {
+        self.address
+    }
+
+    /// Serves until `stop` ends; then accepts no more, lets requests under way end within `stop_grace`, closes the
+    /// app and removes the local socket. When `hurry` ends meanwhile, it stops at once.
+    ///
+    /// # Errors
+    /// When it was hurried.
+    pub async fn run(self, stop: impl Future<Output = ()>, hurry: impl Future<Output = ()>) -> Result<(), StartError> {
+        let Self { app, tcp, address, local } = self;
+        let (stopper, stopped) = watch::channel(false);
+        let grace = app.settings.stop_grace;
+        let door = Door::Dev { port: address.port() };
+        let over_tcp =
+            http::listen::serve(tcp, http::router(app.clone(), door), connection_limit(), stopped.clone(), grace);
+        let over_local = async {
+            if let Some(local) = local {
+                http::listen::serve(local, http::router(app.clone(), Door::Local), LOCAL_CONNECTIONS, stopped, grace)
+                    .await;
+            }
+        };
+        let stopping = async {
+            stop.await;
+            tracing::info!("stopping");
+            let _nobody_listens = stopper.send(true);
+        };
+        let all = async {
+            tokio::select! {
+                _ = async { tokio::join!(over_tcp, over_local, stopping) } => {}
+                () = clear_now_and_then(&app) => {}
+            }
+            app.close().await;
+            if let Ok(path) = Reach::of(&app.settings.data) {
+                let _gone = std::fs::remove_file(&path.path);
+            }
+        };
+        tokio::select! {
+            () = all => Ok(()),
+            () = hurry => Err(StartError("stopped at once, without waiting for requests under way".to_owned())),
+        }
+    }
+}
+
+/// Clears what is no longer kept under keys, for as long as the host serves.
+async fn clear_now_and_then(app: &App) {
+    let mut rounds = tokio::time::interval(CLEAR_EVERY);
+    rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        rounds.tick().await;
+        match app.clear_expired().await {
+            Ok((0, 0)) => {}
+            Ok((replies, marks)) => tracing::info!(replies, marks, "cleared what is no longer kept under keys"),
+            Err(failure) => tracing::warn!("clearing of old keys failed and is tried again later: {failure}"),
+        }
+    }
+}
+
+/// How many connections there may be: half of the files that the system lets this process open, which is first
+/// raised as far as it goes. The databases need theirs.
+fn connection_limit() -> usize {
+    let mut limit = getrlimit(Resource::Nofile);
+    let raised = Rlimit { current: limit.maximum, ..limit };
+    if setrlimit(Resource::Nofile, raised).is_ok() {
+        limit = raised;
+    }
+    let files = limit.current.unwrap_or(u64::MAX);
+    usize::try_from(files / 2).unwrap_or(usize::MAX).clamp(16, CONNECTIONS)
+}
+
+/// Refuses an address that others than this machine can reach: there are no credentials to check yet.
+///
+/// # Errors
+/// One sentence with an address that would do.
+pub fn check_loopback(address: SocketAddr) -> Result<(), StartError> {
+    if address.ip().is_loopback() {
+        return Ok(());
+    }
+    Err(StartError(format!(
+        "dev needs no credentials and so listens on loopback addresses only, not on {address}; use 127.0.0.1:{}",
+        address.port()
+    )))
+}
+
+async fn bind(app: &App) -> Result<(TcpListener, SocketAddr), StartError> {
+    let wanted = app.settings.listen;
+    check_loopback(wanted)?;
+    let bound = TcpListener::bind(wanted).await.and_then(|tcp| tcp.local_addr().map(|address| (tcp, address)));
+    bound.map_err(|error| {
+        let why = error.kind();
+        StartError(if why == io::ErrorKind::AddrInUse {
+            format!("another program listens on {wanted} already; stop it, or choose another address with --listen")
+        } else if why == io::ErrorKind::PermissionDenied {
+            format!(
+                "not allowed to listen on {wanted}; ports below 1024 need a privilege, choose another with --listen"
+            )
+        } else if why == io::ErrorKind::AddrNotAvailable {
+            format!("this machine has no address {}; choose another with --listen", wanted.ip())
+        } else {
+            format!("cannot listen on {wanted}: {error}")
+        })
+    })
+}
+
+/// A path by which the local socket of a data folder can be bound or connected to, for as long as this value lives.
+#[derive(Debug)]
+pub struct Reach {
+    pub path: PathBuf,
+    _folder: Option<File>,
+}
+
+impl Reach {
+    /// The socket's path; where it is too long for a socket's address, a short one through the open folder.
+    ///
+    /// # Errors
+    /// When the folder cannot be opened, or the system has no short way to it.
+    pub fn of(data: &Path) -> Result<Self, io::Error> {
+        let path = data.join(SOCKET);
+        if path.as_os_str().len() <= SOCKET_PATH {
+            return Ok(Self { path, _folder: None });
+        }
+        let folder = File::open(data)?;
+        let short = PathBuf::from(format!("/proc/self/fd/{}", folder.as_raw_fd()));
+        if !short.exists() {
+            return Err(io::Error::other(format!(
+                "the path is longer than {SOCKET_PATH} bytes; choose a shorter --data"
+            )));
+        }
+        Ok(Self { path: short.join(SOCKET), _folder: Some(folder) })
+    }
+}
+
+/// Binds the local socket, open to the owner only. The app holds the lock of the folder, so a socket that is there
+/// was left behind by a host that died.
+fn bind_local(data: &Path) -> io::Result<UnixListener> {
+    let reach = Reach::of(data)?;
+    match std::fs::remove_file(&reach.path) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
+        _ => {}
+    }
+    let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
+    let bound = UnixListener::bind(&reach.path);
+    rustix::process::umask(before);
+    bound
+}
+
+/// The signals that end a host.
+pub struct Signals([Signal; 3]);
+
+impl Signals {
+    /// Takes SIGTERM, SIGINT and SIGHUP over from the system's defaults.
+    ///
+    /// # Errors
+    /// When the system refuses.
+    pub fn take() -> io::Result<Self> {
+        Ok(Self([signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?]))
+    }
+
+    /// Waits for the next of them.
+    pub async fn next(&mut self) {
+        let [terminate, interrupt, hangup] = &mut self.0;
+        tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {}, _ = hangup.recv() => {} }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::os::unix::fs::PermissionsExt;
+
+    fn settings(data: &Path) -> Settings {
+        let plugins = data.join("plugins");
+        std::fs::create_dir_all(&plugins).unwrap();
+        let listen = SocketAddr::from(([127, 0, 0, 1], 0));
+        Settings { plugins, data: data.to_owned(), listen, dev: true, ..Settings::default() }
+    }
+
+    #[tokio::test]
+    async fn local_socket_is_the_owners_alone_and_replaces_a_stale_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join(SOCKET);
+        drop(UnixListener::bind(&path).unwrap());
+        assert!(path.exists(), "a dead host leaves its socket behind");
+        let server = Server::start(open(settings(folder.path())).unwrap()).await.unwrap();
+        assert!(server.local.is_some());
+        assert_eq!(std::fs::metadata(&path).unwrap().permissions().mode() & 0o777, 0o600);
+        tokio::net::UnixStream::connect(&path).await.unwrap();
+        server.run(std::future::ready(()), std::future::pending()).await.unwrap();
+        assert!(!path.exists());
+    }
+
+    #[tokio::test]
+    async fn socket_in_a_folder_with_a_long_path_is_reached_all_the_same() {
+        let folder = tempfile::tempdir().unwrap();
+        let data = folder.path().join("x".repeat(120));
+        let server = Server::start(open(settings(&data)).unwrap()).await.unwrap();
+        assert!(server.local.is_some());
+        assert!(data.join(SOCKET).exists());
+        tokio::net::UnixStream::connect(&Reach::of(&data).unwrap().path).await.unwrap();
+    }
+
+    #[tokio::test]
+    async fn address_that_is_taken_is_told_in_one_sentence() {
+        let taken = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let folder = tempfile::tempdir().unwrap();
+        let settings = Settings { listen: taken.local_addr().unwrap(), ..settings(folder.path()) };
+        let error = Server::start(open(settings).unwrap()).await.err().unwrap();
+        assert!(error.0.starts_with("another program listens on 127.0.0.1:"), "{error}");
+        assert!(error.0.ends_with("choose another address with --listen"), "{error}");
+    }
+
+    #[test]
+    fn address_that_others_reach_is_refused() {
+        for address in ["0.0.0.0:7070", "[::]:7070", "192.168.1.5:7070"] {
+            let error = check_loopback(address.parse().unwrap()).unwrap_err();
+            assert!(error.0.ends_with("use 127.0.0.1:7070"), "{error}");
+        }
+        assert!(check_loopback("[::1]:7070".parse().unwrap()).is_ok());
+    }
+
+    #[tokio::test]
+    async fn hurried_stop_does_not_wait() {
+        let folder = tempfile::tempdir().unwrap();
+        let server = Server::start(open(settings(folder.path())).unwrap()).await.unwrap();
+        let error = server.run(std::future::pending(), std::future::ready(())).await.unwrap_err();
+        assert!(error.0.starts_with("stopped at once"), "{error}");
+    }
+}

@@ -1,15 +1,22 @@
 //! What scripts can call, in plain Rust: it knows the transaction and the plugin's permissions, not QuickJS.
 
+use std::collections::HashMap;
 use std::sync::Arc;
+
+use serde_json::Value as Json;
 
 use crate::clock::Millis;
 use crate::codec::Value;
-use crate::failure::{Code, Failure};
+use crate::failure::Failure;
 use crate::ids::Ids;
 use crate::plugin::Plugin;
 use crate::script::{Binding, Host, Level};
 use crate::store::sqlite::Tx;
 
+pub mod ctx;
+mod flow;
+pub mod leaving;
+mod notify;
 pub mod store;
 
 /// Who and what an invocation is, for everything that a script asks on its behalf.
@@ -21,6 +28,9 @@ pub struct Scope {
     pub operation: String,
     pub key: Option<String>,
     pub invocation: String,
+    /// `ctx.action` and `ctx.user`.
+    pub action: String,
+    pub user: Json,
     /// The one instant of the invocation.
     pub now: Millis,
     /// `false` in actions with `kind: 'read'`.
@@ -28,10 +38,33 @@ pub struct Scope {
     pub ids: Arc<dyn Ids>,
 }
 
+impl Scope {
+    /// Refuses what writes, in an action that only reads.
+    pub(crate) fn must_write(&self, call: &str) -> Result<(), Failure> {
+        if self.may_write {
+            return Ok(());
+        }
+        Err(Failure::contract(format!(
+            "{call} writes, and this action says `kind: 'read'`; take that out of its config, or the call out of it"
+        )))
+    }
+}
+
 /// The bindings of one invocation.
 pub struct Bindings {
     pub scope: Scope,
     pub tx: Tx,
+    /// Bytes of a payload or a seed, as JSON text.
+    payload_limit: usize,
+    /// How many events each topic got in this run, for the keys of those without one.
+    published: HashMap<String, u32>,
+}
+
+impl Bindings {
+    /// The bindings of one run, acting in the transaction that `tx` holds.
+    pub fn new(scope: Scope, tx: Tx, payload_limit: usize) -> Self {
+        Self { scope, tx, payload_limit, published: HashMap::new() }
+    }
 }
 
 impl Host for Bindings {
@@ -43,11 +76,11 @@ impl Host for Bindings {
             Binding::StoreGet => store::get(self, &args),
             Binding::StoreList => store::list(self, &args),
             Binding::StoreCount => store::count(self, &args),
-            Binding::FlowStart
-            | Binding::FlowGet
-            | Binding::FlowCancel
-            | Binding::NotifyPublish
-            | Binding::StableId => Err(Failure::new(Code::Unavailable, "placeholder")),
+            Binding::FlowStart => flow::start(self, &args),
+            Binding::FlowGet => flow::get(self, &args),
+            Binding::FlowCancel => flow::cancel(self, &args),
+            Binding::NotifyPublish => notify::publish(self, &args),
+            Binding::StableId => ctx::stable_id(self, &args),
         }
     }
 

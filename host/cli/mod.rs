@@ -1,6 +1,199 @@
 //! The commands.
 
+use std::io::{self, Write};
+use std::process::ExitCode;
+
+use clap::{Args, Parser, Subcommand};
+
+use crate::app::StartError;
+use crate::config::{ConfigError, Settings, Sources};
+
+mod dev;
+mod invoke;
+mod local;
+mod log;
+mod plugin;
+mod sample;
+mod schema;
+
+/// Runs TypeScript plugins and makes every write they do safe to repeat.
+#[derive(Debug, Parser)]
+#[command(
+    name = "oncehost",
+    version,
+    max_term_width = 100,
+    after_help = "Settings: flags over ONCEHOST_* (such as \
+    ONCEHOST_LISTEN) over oncehost.toml.\nExit codes: 0 done, 1 it failed, 2 wrong use.\n\nExample: oncehost dev --plugins plugins"
+)]
+struct Cli {
+    #[command(flatten)]
+    global: Global,
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Args)]
+struct Global {
+    /// Folder of the plugins [default: plugins]
+    #[arg(long, global = true, value_name = "DIR")]
+    plugins: Option<String>,
+    /// Folder of the databases [default: data]
+    #[arg(long, global = true, value_name = "DIR")]
+    data: Option<String>,
+    /// Address to listen on [default: 127.0.0.1:7070]
+    #[arg(long, global = true, value_name = "ADDR")]
+    listen: Option<String>,
+    /// Where data is kept; this version has sqlite only
+    #[arg(long, global = true, value_name = "URL")]
+    store: Option<String>,
+    /// Settings file [default: oncehost.toml, if it is there]
+    #[arg(long, global = true, value_name = "FILE")]
+    config: Option<String>,
+    /// Which log lines to write, such as info or debug,script=info
+    #[arg(long, global = true, value_name = "FILTER")]
+    log: Option<String>,
+    /// Form of log lines, text or json [default: text on a terminal]
+    #[arg(long, global = true, value_name = "FORM")]
+    log_format: Option<String>,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Dev(dev::Dev),
+    Schema(schema::Schema),
+    Invoke(invoke::Invoke),
+    Plugin(plugin::Plugin),
+}
+
+/// Why a command did not do its work.
+#[derive(Debug, PartialEq, Eq)]
+enum Fail {
+    /// It was used wrongly: exit code 2.
+    Usage(String),
+    /// It could not be done: exit code 1.
+    Failed(String),
+    /// The same, and all is said already.
+    Said,
+    /// Nobody reads on: not a failure.
+    Pipe,
+}
+
+impl From<ConfigError> for Fail {
+    fn from(error: ConfigError) -> Self {
+        Fail::Usage(error.0)
+    }
+}
+
+impl From<StartError> for Fail {
+    fn from(error: StartError) -> Self {
+        Fail::Failed(error.0)
+    }
+}
+
+impl From<io::Error> for Fail {
+    fn from(error: io::Error) -> Self {
+        if error.kind() == io::ErrorKind::BrokenPipe { Fail::Pipe } else { Fail::Failed(error.to_string()) }
+    }
+}
+
 /// Reads the command line, runs the command, and gives the exit code: 0 done, 1 it failed, 2 wrong use.
-pub fn main() -> std::process::ExitCode {
-    std::process::ExitCode::SUCCESS
+pub fn main() -> ExitCode {
+    let cli = match Cli::try_parse() {
+        Ok(cli) => cli,
+        Err(error) => {
+            let _nobody_reads = error.print();
+            return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
+        }
+    };
+    match run(cli) {
+        Ok(()) | Err(Fail::Pipe) => ExitCode::SUCCESS,
+        Err(Fail::Said) => ExitCode::FAILURE,
+        Err(Fail::Failed(text)) => {
+            complain(&text);
+            ExitCode::FAILURE
+        }
+        Err(Fail::Usage(text)) => {
+            complain(&format!("{text}\nHelp: oncehost --help"));
+            ExitCode::from(2)
+        }
+    }
+}
+
+fn run(cli: Cli) -> Result<(), Fail> {
+    let Global { plugins, data, listen, store, config, log, log_format } = cli.global;
+    let flags = [
+        ("plugins", plugins),
+        ("data", data),
+        ("listen", listen),
+        ("store", store),
+        ("log", log),
+        ("log_format", log_format),
+    ];
+    let flags = flags.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
+    let settings = Settings::load(&Sources { config: config.map(Into::into), flags })?;
+    let hosts = matches!(cli.command, Command::Dev(_));
+    log::start(&settings, if hosts { "info" } else { "warn" })?;
+    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    let done = runtime.block_on(async {
+        match cli.command {
+            Command::Dev(command) => command.run(settings).await,
+            Command::Schema(command) => command.run(settings).await,
+            Command::Invoke(command) => command.run(settings).await,
+            Command::Plugin(command) => command.run(settings).await,
+        }
+    });
+    // Whatever still blocks a thread must not keep the process.
+    runtime.shutdown_background();
+    done
+}
+
+/// Writes to standard output; a reader that went away ends the command in silence.
+fn print(text: &str) -> Result<(), Fail> {
+    let mut out = io::stdout().lock();
+    out.write_all(text.as_bytes())?;
+    if !text.ends_with('\n') {
+        out.write_all(b"\n")?;
+    }
+    Ok(out.flush()?)
+}
+
+/// Writes to standard error.
+fn complain(text: &str) {
+    let _nobody_reads = writeln!(io::stderr().lock(), "oncehost: {text}");
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn parse(line: &str) -> Result<Cli, clap::Error> {
+        Cli::try_parse_from(line.split(' '))
+    }
+
+    #[test]
+    fn command_line_is_well_formed() {
+        <Cli as clap::CommandFactory>::command().debug_assert();
+    }
+
+    #[test]
+    fn every_help_has_an_example() {
+        for command in ["", "dev", "schema", "schema plan", "schema apply", "schema status", "invoke", "plugin list"] {
+            let line = format!("oncehost {command} --help").replace("  ", " ");
+            let help = parse(&line).unwrap_err().to_string();
+            assert!(help.contains("Example: oncehost"), "{command}: {help}");
+        }
+    }
+
+    #[test]
+    fn settings_may_stand_before_and_after_the_command() {
+        let before = parse("oncehost --data d dev").unwrap();
+        let after = parse("oncehost dev --data d").unwrap();
+        assert_eq!(before.global.data.as_deref(), Some("d"));
+        assert_eq!(after.global.data.as_deref(), Some("d"));
+    }
+
+    #[test]
+    fn reader_that_went_away_is_no_failure() {
+        assert_eq!(Fail::from(io::Error::from(io::ErrorKind::BrokenPipe)), Fail::Pipe);
+    }
 }

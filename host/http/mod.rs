@@ -1,1 +1,87 @@
-//! HTTP.
+//! HTTP: the only place that knows axum.
+
+use std::sync::Arc;
+
+use axum::body::Body;
+use axum::extract::State;
+use axum::http::{Method, Response, StatusCode, Uri};
+use axum::routing::{get, post};
+use axum::{Extension, Router};
+use serde_json::json;
+
+use crate::app::App;
+use crate::failure::{Code, Failure};
+use door::RequestId;
+
+pub mod admin;
+mod body;
+mod call;
+pub mod door;
+pub mod listen;
+pub mod problem;
+pub mod reply;
+
+/// The way by which requests come in.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Door {
+    /// The socket in the data folder: only the owner's processes can open it, so they may do all that commands do.
+    Local,
+    /// TCP in `dev`: no credentials, loopback only; `port` is the one that is bound.
+    Dev { port: u16 },
+}
+
+/// What every handler gets.
+struct Shared {
+    app: Arc<App>,
+    door: Door,
+}
+
+/// All paths that can be asked by way of `door`.
+pub fn router(app: Arc<App>, door: Door) -> Router {
+    let shared = Arc::new(Shared { app, door });
+    let mut router = Router::new()
+        .route("/plugins/{plugin}/invoke/{action}", post(call::invoke))
+        .route("/healthz", get(healthz))
+        .route("/readyz", get(readyz))
+        .route("/admin/plugins", get(admin::show_plugins));
+    if door == Door::Local {
+        router = router.route("/admin/schema/{verb}", post(admin::change_schema));
+    }
+    let paths = router.fallback(not_found).method_not_allowed_fallback(wrong_method).with_state(shared.clone());
+    // The door stands around the router, not inside its routes, where the header Allow is not there yet.
+    Router::new().fallback_service(paths).layer(axum::middleware::from_fn_with_state(shared, door::pass))
+}
+
+/// The process is alive.
+async fn healthz() -> Response<Body> {
+    reply::json(StatusCode::OK, &json!({ "status": "ok" }))
+}
+
+/// Whether calls can be served, and why not.
+async fn readyz(State(shared): State<Arc<Shared>>) -> Response<Body> {
+    match shared.app.ready() {
+        Ok(()) => reply::json(StatusCode::OK, &json!({ "ready": true, "reasons": [] })),
+        Err(why) => reply::json(StatusCode::SERVICE_UNAVAILABLE, &json!({ "ready": false, "reasons": [why] })),
+    }
+}
+
+async fn not_found(State(shared): State<Arc<Shared>>, Extension(id): Extension<RequestId>, uri: Uri) -> Response<Body> {
+    let path: String = uri.path().chars().take(200).collect();
+    let text = format!("there is no path {path}; actions are at POST /plugins/PLUGIN/invoke/ACTION");
+    shared.problem(Failure::new(Code::NotFound, text), &id)
+}
+
+async fn wrong_method(
+    State(shared): State<Arc<Shared>>,
+    Extension(id): Extension<RequestId>,
+    method: Method,
+    uri: Uri,
+) -> Response<Body> {
+    let (path, method): (String, String) =
+        (uri.path().chars().take(200).collect(), method.as_str().chars().take(40).collect());
+    let text = format!("{path} does not take {method}; the header Allow says what it takes");
+    shared.problem(Failure::new(Code::Method, text), &id)
+}
+
+#[cfg(test)]
+mod tests;

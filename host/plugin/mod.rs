@@ -1,14 +1,31 @@
 //! Plugins: what a folder declares, compiled and checked, as an immutable snapshot.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
 
 use crate::failure::Position;
 use crate::schema::Schema;
+
+mod action;
+mod bundle;
+mod compile;
+mod fault;
+mod files;
+mod flow;
+mod load;
+mod locate;
+mod manifest;
+mod read;
+mod refuse;
+mod registry;
+mod resolve;
+mod rewrite;
+#[cfg(test)]
+mod tests;
 
 /// A loaded plugin. A reload builds the next one; running work ends on the one it began with.
 #[derive(Debug)]
@@ -27,6 +44,67 @@ pub struct Plugin {
     pub schema: Arc<Schema>,
     /// Values of `settings` that are not secret, as `ctx.settings` shows them.
     pub settings: Json,
+    /// Names of the settings that are secret; their values come from the operator.
+    pub secrets: BTreeSet<String>,
+    /// Files of `events/`, by their path below it without `.ts`, `/` written as `.`: `video-uploaded`.
+    pub events: BTreeMap<String, Arc<Entry>>,
+    /// Files of `scripts/`, the same: `push-result`.
+    pub scripts: BTreeMap<String, Arc<Entry>>,
+    pub subscriptions: Vec<Subscription>,
+    pub schedules: Vec<Schedule>,
+}
+
+/// A file that exports `handle` and is not an action: an event handler, or a script that flow steps run.
+#[derive(Debug)]
+pub struct Entry {
+    pub name: String,
+    /// Index of its module in [`Code::modules`].
+    pub entry: usize,
+}
+
+/// One of `subscriptions` of `plugin.json`.
+#[derive(Clone, Debug)]
+pub struct Subscription {
+    pub event_type: String,
+    /// A name in [`Plugin::events`].
+    pub handler: String,
+    pub retry: Retry,
+    pub filter: Option<Json>,
+    /// `"orderBy": "subject"`: one delivery at a time for each subject.
+    pub by_subject: bool,
+    /// The most deliveries at a time.
+    pub concurrency: Option<u32>,
+}
+
+/// One of `schedules` of `plugin.json`.
+#[derive(Clone, Debug)]
+pub struct Schedule {
+    pub name: String,
+    /// Five fields: minute, hour, day of the month, month, weekday.
+    pub cron: String,
+    /// An IANA name.
+    pub timezone: String,
+    pub tenants: Vec<String>,
+    /// A name in [`Plugin::events`].
+    pub handler: String,
+    /// `"missed": "once"`, the default: of the ticks that passed while no host ran, the last one is made up for.
+    pub catch_up: bool,
+}
+
+/// How often and when something that failed is tried again.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Retry {
+    pub max_attempts: u32,
+    pub initial_ms: u64,
+    pub factor: f64,
+    pub max_ms: u64,
+}
+
+impl Default for Retry {
+    /// 8 tries, 1 s to 1 h (spec §6, §7).
+    fn default() -> Self {
+        Self { max_attempts: 8, initial_ms: 1_000, factor: 2.0, max_ms: 3_600_000 }
+    }
 }
 
 /// What `plugin.json` lets a plugin do.
@@ -137,13 +215,20 @@ pub struct Module {
 
 impl Code {
     /// Maps a place in a compiled module (line and column from 1) to the TypeScript source.
-    pub fn position(&self, _path: &str, _line: u32, _column: u32) -> Option<Position> {
-        None
+    pub fn position(&self, path: &str, line: u32, column: u32) -> Option<Position> {
+        let module = self.module(path)?;
+        let table = module.map.generate_lookup_table();
+        let token = module.map.lookup_token_approx(&table, line.checked_sub(1)?, column.saturating_sub(1))?;
+        Some(Position { file: path.to_owned(), line: token.get_src_line() + 1, column: token.get_src_col() + 1 })
     }
 
     /// The source line at a position, for messages.
-    pub fn source_line(&self, _position: &Position) -> Option<&str> {
-        None
+    pub fn source_line(&self, position: &Position) -> Option<&str> {
+        fault::line_of(&self.module(&position.file)?.source, position.line)
+    }
+
+    fn module(&self, path: &str) -> Option<&Module> {
+        self.modules.iter().find(|module| module.path == path)
     }
 }
 
@@ -166,14 +251,4 @@ pub struct Registry {
     pub plugins: BTreeMap<String, Arc<Plugin>>,
     /// By the folder's name.
     pub broken: BTreeMap<String, Vec<Fault>>,
-}
-
-impl Registry {
-    /// Loads every folder below `dir` that holds a `plugin.json`.
-    ///
-    /// # Errors
-    /// When `dir` itself cannot be read.
-    pub fn load(_dir: &Path) -> Result<Self, std::io::Error> {
-        Ok(Self::default())
-    }
 }

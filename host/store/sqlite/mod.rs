@@ -1,35 +1,324 @@
 //! SQLite: one database file per plugin, so that an invocation is one local commit.
 
-use std::sync::{Arc, Mutex};
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
+use std::time::{Duration, Instant};
 
-use rusqlite::Connection;
+use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::StoreError;
 
+mod errors;
+pub mod keys;
+pub mod outbox;
 pub mod records;
+pub mod workflows;
+
+/// The host's own tables, a step a version: `PRAGMA user_version` is the number of steps that were applied.
+const HOST_TABLES: [&str; 1] = [include_str!("../../../schema/sqlite/0001_host.sql")];
+
+/// How long a statement waits for another process that holds a lock (a backup tool, a shell).
+const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
+
+/// Statements that are kept prepared on a connection.
+const STATEMENT_CACHE: usize = 256;
+
+/// Opens (or makes) a plugin's database for its one writer, with the host's tables at their newest version.
+///
+/// # Errors
+/// [`StoreError::Unavailable`] with a sentence for the operator: not a database, a newer version, no access.
+pub fn open_writer(path: &Path) -> Result<Connection, StoreError> {
+    let mut connection = Connection::open_with_flags(
+        path,
+        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
+    )
+    .map_err(|error| opening(path, &error))?;
+    prepare(&connection)
+        .and_then(|()| connection.pragma_update(None, "journal_mode", "WAL"))
+        .and_then(|()| connection.pragma_update(None, "synchronous", "FULL"))
+        .map_err(|error| opening(path, &error))?;
+    migrate(&mut connection, path)?;
+    make_durable(&connection, path).map_err(|error| opening(path, &error))?;
+    Ok(connection)
+}
+
+/// What a killed process had written to the log but not yet forced to disk shows as committed now. Forcing it comes
+/// before the first reply that rests on it; so does the folder's entry of a file that is new.
+fn make_durable(connection: &Connection, path: &Path) -> rusqlite::Result<()> {
+    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
+    let folder = path.parent().unwrap_or(Path::new("."));
+    let synced = std::fs::File::open(folder).and_then(|folder| folder.sync_all());
+    if let Err(error) = synced {
+        tracing::warn!(%error, folder = %folder.display(), "the data folder cannot be forced to disk");
+    }
+    Ok(())
+}
+
+/// Opens an existing database so that nothing can be written through it, whatever the SQL.
+///
+/// # Errors
+/// As [`open_writer`].
+pub fn open_reader(path: &Path) -> Result<Connection, StoreError> {
+    let connection =
+        Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
+            .map_err(|error| opening(path, &error))?;
+    prepare(&connection)
+        .and_then(|()| connection.pragma_update(None, "query_only", true))
+        .map_err(|error| opening(path, &error))?;
+    Ok(connection)
+}
+
+fn prepare(connection: &Connection) -> rusqlite::Result<()> {
+    connection.busy_timeout(BUSY_TIMEOUT)?;
+    connection.set_prepared_statement_cache_capacity(STATEMENT_CACHE);
+    connection.pragma_update(None, "foreign_keys", true)?;
+    connection.pragma_update(None, "trusted_schema", false)
+}
+
+fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
+    let newest = i64::try_from(HOST_TABLES.len()).unwrap_or(i64::MAX);
+    let version = |connection: &Connection| connection.pragma_query_value(None, "user_version", |row| row.get(0));
+    let failed = |error: rusqlite::Error| opening(path, &error);
+    if version(connection).map_err(failed)? == newest {
+        return Ok(());
+    }
+    let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
+    let found: i64 = version(&transaction).map_err(failed)?;
+    if found > newest {
+        return Err(StoreError::Unavailable(format!(
+            "{} was written by a newer oncehost (host tables version {found}, this one knows {newest}); start that version again",
+            path.display()
+        )));
+    }
+    for step in HOST_TABLES.iter().skip(usize::try_from(found).unwrap_or(0)) {
+        transaction.execute_batch(step).map_err(failed)?;
+    }
+    transaction.pragma_update(None, "user_version", newest).map_err(failed)?;
+    transaction.commit().map_err(failed)
+}
+
+fn opening(path: &Path, error: &rusqlite::Error) -> StoreError {
+    let way_out = match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+            "the file is damaged or no database; restore it from a backup"
+        }
+        Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
+            "check that the folder exists and that the host may write in it"
+        }
+        Some(ErrorCode::DiskFull) => "the disk is full; free some space",
+        _ => "see the reason given",
+    };
+    StoreError::Unavailable(format!("cannot open {}: {error}; {way_out}", path.display()))
+}
+
+/// What a failed statement of the host's own means: none of them breaks a constraint, so the database is at fault.
+pub(crate) fn fault(error: &rusqlite::Error) -> StoreError {
+    match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull) => StoreError::Unavailable("the disk is full; nothing was written".to_owned()),
+        Some(ErrorCode::OperationInterrupted) => StoreError::Slow("a read took too long and was stopped".to_owned()),
+        _ => StoreError::Unavailable(format!("the database failed: {error}")),
+    }
+}
+
+/// How many steps of SQLite's machine pass between two looks at the clock.
+const STEPS_BETWEEN_LOOKS: i32 = 10_000;
+
+/// A connection that a run can be parted from: the watchdog raises the generation, and whoever holds an older one
+/// gets nothing more done through it.
+pub struct Shared {
+    connection: Mutex<Connection>,
+    generation: AtomicU64,
+    path: PathBuf,
+    access: Access,
+    /// When the query that runs now is stopped: microseconds since `epoch`, `u64::MAX` for never.
+    stop_query: Arc<AtomicU64>,
+    epoch: Instant,
+}
+
+/// What a connection is for.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Access {
+    Write,
+    Read,
+}
+
+impl Shared {
+    /// Opens the database at `path`; for reading, it is made first where it is not there yet.
+    ///
+    /// # Errors
+    /// See [`open_writer`].
+    pub fn open(path: &Path, access: Access) -> Result<Arc<Self>, StoreError> {
+        let (epoch, stop_query) = (Instant::now(), Arc::new(AtomicU64::new(u64::MAX)));
+        let mut connection = open(path, access)?;
+        watch_queries(&mut connection, epoch, &stop_query);
+        Ok(Arc::new(Self {
+            connection: Mutex::new(connection),
+            generation: AtomicU64::new(0),
+            path: path.to_owned(),
+            access,
+            stop_query,
+            epoch,
+        }))
+    }
+
+    /// The connection itself, for its owner.
+    pub fn lock(&self) -> MutexGuard<'_, Connection> {
+        match self.connection.lock() {
+            Ok(connection) => connection,
+            Err(poisoned) => poisoned.into_inner(),
+        }
+    }
+
+    /// The connection, unless a host call holds it at the moment.
+    pub fn try_lock(&self) -> Option<MutexGuard<'_, Connection>> {
+        match self.connection.try_lock() {
+            Ok(connection) => Some(connection),
+            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
+            Err(TryLockError::WouldBlock) => None,
+        }
+    }
+
+    /// Replaces the connection by a new one, after an error that leaves it in doubt.
+    ///
+    /// # Errors
+    /// As [`Shared::open`].
+    pub fn reopen(&self) -> Result<(), StoreError> {
+        let mut fresh = open(&self.path, self.access)?;
+        watch_queries(&mut fresh, self.epoch, &self.stop_query);
+        *self.lock() = fresh;
+        Ok(())
+    }
+
+    /// The generation that may use the connection now.
+    pub fn generation(&self) -> u64 {
+        self.generation.load(Ordering::SeqCst)
+    }
+
+    /// Parts every present holder from the connection. Call it with the lock held.
+    pub fn part(&self) {
+        self.generation.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn stop_query_at(&self, at: Option<Instant>) {
+        let micros = at.map_or(u64::MAX, |at| micros_between(self.epoch, at));
+        self.stop_query.store(micros, Ordering::Relaxed);
+    }
+}
+
+fn open(path: &Path, access: Access) -> Result<Connection, StoreError> {
+    match access {
+        Access::Write => open_writer(path),
+        Access::Read => {
+            if !path.exists() {
+                drop(open_writer(path)?);
+            }
+            open_reader(path)
+        }
+    }
+}
+
+fn micros_between(epoch: Instant, at: Instant) -> u64 {
+    u64::try_from(at.saturating_duration_since(epoch).as_micros()).unwrap_or(u64::MAX)
+}
+
+/// Lets queries be stopped. Writes never are: an interrupted INSERT takes its whole transaction with it.
+fn watch_queries(connection: &mut Connection, epoch: Instant, stop_query: &Arc<AtomicU64>) {
+    let stop_query = stop_query.clone();
+    let late = move || {
+        let at = stop_query.load(Ordering::Relaxed);
+        at != u64::MAX && micros_between(epoch, Instant::now()) > at
+    };
+    if let Err(error) = connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(late)) {
+        tracing::error!(%error, "queries on this connection have no time limit");
+    }
+}
 
 /// A script's hold on the transaction it runs in. The connection is taken per host call, so that a run that hangs
 /// outside host calls can be parted from its transaction.
 #[derive(Clone)]
 pub struct Tx {
-    connection: Arc<Mutex<Connection>>,
+    shared: Arc<Shared>,
+    generation: u64,
+    until: Option<Instant>,
 }
 
 impl Tx {
-    /// A hold on whatever transaction `connection` is in.
-    pub fn new(connection: Arc<Mutex<Connection>>) -> Self {
-        Self { connection }
+    /// A hold on the transaction that `shared` is in now.
+    pub fn new(shared: &Arc<Shared>) -> Self {
+        Self { shared: shared.clone(), generation: shared.generation(), until: None }
     }
 
-    /// Runs `work` on the connection.
+    /// Begins a transaction that may write, and holds it.
     ///
     /// # Errors
-    /// What `work` gives, or [`StoreError::Gone`] when this run was parted from its transaction.
+    /// When the database fails, or another process holds its lock for too long.
+    pub fn begin(shared: &Arc<Shared>) -> Result<Self, StoreError> {
+        let connection = shared.lock();
+        if !connection.is_autocommit() {
+            // Left by an error between BEGIN and COMMIT; nothing in it was answered.
+            connection.execute_batch("ROLLBACK").map_err(|error| fault(&error))?;
+        }
+        let begun = connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut statement| statement.execute([]));
+        begun.map_err(|error| fault(&error))?;
+        drop(connection);
+        Ok(Self::new(shared))
+    }
+
+    /// Commits what this holds; for the host's own work outside of groups.
+    ///
+    /// # Errors
+    /// When the commit fails; the transaction is rolled back at the next [`Tx::begin`].
+    pub fn commit(self) -> Result<(), StoreError> {
+        self.execute("COMMIT")
+    }
+
+    /// The same hold, whose queries are stopped at `until`.
+    #[must_use]
+    pub fn until(&self, until: Instant) -> Self {
+        Self { until: Some(until), ..self.clone() }
+    }
+
+    /// Whether this hold was not taken away by the watchdog.
+    pub fn is_current(&self) -> bool {
+        self.generation == self.shared.generation()
+    }
+
+    /// Runs `work` inside the transaction; for what writes.
+    ///
+    /// # Errors
+    /// What `work` gives, or [`StoreError::Gone`] when the transaction was rolled back as a whole (statements would
+    /// then commit one by one) or taken away.
     pub fn with<R>(&self, work: impl FnOnce(&Connection) -> Result<R, StoreError>) -> Result<R, StoreError> {
-        let connection = match self.connection.lock() {
-            Ok(connection) => connection,
-            Err(poisoned) => poisoned.into_inner(),
-        };
+        let connection = self.shared.lock();
+        if !self.is_current() || connection.is_autocommit() {
+            return Err(StoreError::Gone(
+                "the transaction of this invocation is gone; nothing of it is kept".to_owned(),
+            ));
+        }
         work(&connection)
+    }
+
+    /// Runs `work` inside the transaction, with the run's time limit on its queries; for what only reads.
+    ///
+    /// # Errors
+    /// As [`Tx::with`], and [`StoreError::Slow`].
+    pub fn read<R>(&self, work: impl FnOnce(&Connection) -> Result<R, StoreError>) -> Result<R, StoreError> {
+        self.with(|connection| {
+            self.shared.stop_query_at(self.until);
+            let result = work(connection);
+            self.shared.stop_query_at(None);
+            result
+        })
+    }
+
+    /// Runs one of the host's fixed statements that take no parameters and give no rows.
+    ///
+    /// # Errors
+    /// As [`Tx::with`].
+    pub fn execute(&self, sql: &str) -> Result<(), StoreError> {
+        self.with(|connection| {
+            connection.prepare_cached(sql).and_then(|mut s| s.execute([])).map(|_| ()).map_err(|e| fault(&e))
+        })
     }
 }

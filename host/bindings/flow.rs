@@ -1,0 +1,197 @@
+//! `flow.*`: workflows are started, looked at and cancelled, in the invocation's transaction.
+
+use sha2::{Digest, Sha256};
+
+use super::{Bindings, ctx, leaving};
+
+use crate::codec::{Value, time};
+use crate::failure::{Code, Failure};
+use crate::plugin::Flow;
+use crate::store::sqlite::workflows::{self, Start, Workflow};
+
+const START: &str = "flow.start(name, bizId, seed)";
+
+/// `tenant/plugin/workflowId:stepId` is at most 255 bytes (spec §6), of which a step takes at least `:` and one more.
+const FULL_ID_LIMIT: usize = 253;
+
+/// `flow.start(name, bizId, seed)` gives `{ workflowId, already, status, sameSeed }`.
+pub(super) fn start(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
+    if !host.scope.plugin.permissions.flow_start {
+        return Err(ctx::lacks(host, "flow:start", "flow.start"));
+    }
+    host.scope.must_write("flow.start")?;
+    let (name, biz_id, seed) = match args {
+        [Value::Text(name), Value::Text(biz_id)] => (name, biz_id, &Value::Undefined),
+        [Value::Text(name), Value::Text(biz_id), seed] => (name, biz_id, seed),
+        _ => {
+            let got: Vec<_> = args.iter().map(Value::kind).collect();
+            return Err(Failure::contract(format!(
+                "{START} takes two strings and an object, it got ({})",
+                got.join(", ")
+            )));
+        }
+    };
+    let flow = find_flow(host, name)?;
+    let seed = leaving::canonical(&check_seed(&flow, seed)?, "seed", host.payload_limit)?;
+    let workflow_id = workflow_id(host, &flow, biz_id)?;
+
+    let definition = leaving::canonical_text(&flow.definition);
+    let begin = Start {
+        tenant: &host.scope.tenant,
+        workflow_id: &workflow_id,
+        flow: &flow.name,
+        biz_id,
+        seed: &seed,
+        definition_hash: Sha256::digest(definition.as_bytes()).into(),
+        definition: &definition,
+    };
+    let started = workflows::start(&host.tx, &begin, host.scope.now)?;
+    let (status, same_seed) = if started {
+        ("running".to_owned(), true)
+    } else {
+        let there = workflows::find(&host.tx, &host.scope.tenant, &workflow_id)?
+            .ok_or_else(|| Failure::new(Code::Unavailable, "the workflow vanished while it was looked at"))?;
+        if there.flow != flow.name || there.biz_id != *biz_id {
+            return Err(Failure::contract(format!(
+                "{START}: the id \"{workflow_id}\" belongs to a workflow of the flow \"{}\" (bizId \"{}\"); choose a \
+                 bizId that gives another id",
+                there.flow, there.biz_id
+            )));
+        }
+        (there.status, there.seed == seed)
+    };
+    Ok(Value::Object(vec![
+        ("workflowId".to_owned(), Value::Text(workflow_id)),
+        ("already".to_owned(), Value::Bool(!started)),
+        ("status".to_owned(), Value::Text(status)),
+        ("sameSeed".to_owned(), Value::Bool(same_seed)),
+    ]))
+}
+
+fn find_flow(host: &Bindings, name: &str) -> Result<std::sync::Arc<Flow>, Failure> {
+    let flows = &host.scope.plugin.flows;
+    flows.get(name).cloned().ok_or_else(|| {
+        let near = flows.keys().max_by(|a, b| strsim::jaro(a, name).total_cmp(&strsim::jaro(b, name)));
+        let hint = near.map_or_else(
+            || "the plugin has no flows; add one in flows/".to_owned(),
+            |near| format!("did you mean \"{near}\"?"),
+        );
+        Failure::contract(format!("{START}: there is no flow \"{name}\"; {hint}"))
+    })
+}
+
+fn workflow_id(host: &Bindings, flow: &Flow, biz_id: &str) -> Result<String, Failure> {
+    if biz_id.is_empty() || biz_id.chars().any(char::is_control) {
+        return Err(Failure::contract(format!("{START}: bizId must not be empty or hold control characters")));
+    }
+    let workflow_id = format!("{}-{biz_id}", flow.name);
+    let full = host.scope.tenant.len() + host.scope.plugin.id.len() + workflow_id.len() + 2;
+    if full > FULL_ID_LIMIT {
+        return Err(Failure::contract(format!(
+            "{START}: the bizId has {} bytes, which makes the step keys longer than 255 bytes; use a shorter id, for \
+             example ctx.stableId of it",
+            biz_id.len()
+        )));
+    }
+    Ok(workflow_id)
+}
+
+/// The seed's keys must be exactly those that the flow lists.
+fn check_seed(flow: &Flow, seed: &Value) -> Result<Value, Failure> {
+    let members: Vec<(String, Value)> = match seed {
+        Value::Undefined => Vec::new(),
+        Value::Object(members) => members.iter().filter(|(_, value)| *value != Value::Undefined).cloned().collect(),
+        Value::Null
+        | Value::Bool(_)
+        | Value::Int(_)
+        | Value::BigInt(_)
+        | Value::Real(_)
+        | Value::Text(_)
+        | Value::Blob(_)
+        | Value::Date(_)
+        | Value::Array(_) => {
+            return Err(Failure::contract(format!("{START}: the seed must be an object, it is {}", seed.kind())));
+        }
+    };
+    let missing: Vec<_> =
+        flow.seed.iter().filter(|key| !members.iter().any(|(name, _)| name == *key)).map(String::as_str).collect();
+    let extra: Vec<_> =
+        members.iter().map(|(name, _)| name.as_str()).filter(|name| !flow.seed.iter().any(|key| key == name)).collect();
+    if missing.is_empty() && extra.is_empty() {
+        return Ok(Value::Object(members));
+    }
+    let mut faults = Vec::new();
+    if !missing.is_empty() {
+        faults.push(format!("missing {}", missing.join(", ")));
+    }
+    if !extra.is_empty() {
+        faults.push(format!("not in job.seed {}", extra.join(", ")));
+    }
+    Err(Failure::contract(format!(
+        "{START}: the seed's keys must be exactly those of job.seed in flows/{}.json ({}): {}",
+        flow.name,
+        flow.seed.join(", "),
+        faults.join("; ")
+    )))
+}
+
+/// `flow.get(workflowId)` gives the workflow or `null`.
+pub(super) fn get(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
+    let [Value::Text(workflow_id)] = args else {
+        return Err(Failure::contract("flow.get(workflowId) takes one string, as flow.start returned it"));
+    };
+    let found = workflows::find(&host.tx, &host.scope.tenant, workflow_id)?;
+    Ok(found.map_or(Value::Null, |workflow| describe(workflow_id, workflow)))
+}
+
+/// `flow.cancel(workflowId, reason)` gives the workflow as it is then, or `null`.
+pub(super) fn cancel(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
+    if !host.scope.plugin.permissions.flow_start {
+        return Err(ctx::lacks(host, "flow:start", "flow.cancel"));
+    }
+    host.scope.must_write("flow.cancel")?;
+    let [Value::Text(workflow_id), Value::Text(reason)] = args else {
+        return Err(Failure::contract("flow.cancel(workflowId, reason) takes two strings"));
+    };
+    workflows::cancel(&host.tx, &host.scope.tenant, workflow_id, reason, host.scope.now)?;
+    get(host, &args[..1])
+}
+
+fn describe(workflow_id: &str, workflow: Workflow) -> Value {
+    let error = workflow.error.map_or(Value::Null, Value::Text);
+    Value::Object(vec![
+        ("workflowId".to_owned(), Value::Text(workflow_id.to_owned())),
+        ("flow".to_owned(), Value::Text(workflow.flow)),
+        ("bizId".to_owned(), Value::Text(workflow.biz_id)),
+        ("status".to_owned(), Value::Text(workflow.status)),
+        ("since".to_owned(), Value::Text(time::shown(workflow.since))),
+        ("attempts".to_owned(), Value::Int(workflow.attempts)),
+        ("error".to_owned(), error),
+        ("steps".to_owned(), Value::Object(Vec::new())),
+    ])
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flow(seed: &[&str]) -> Flow {
+        Flow {
+            name: "ship".to_owned(),
+            seed: seed.iter().map(|&key| key.to_owned()).collect(),
+            definition: serde_json::Value::Null,
+        }
+    }
+
+    #[test]
+    fn seed_with_missing_and_extra_keys_names_both() {
+        let seed = Value::Object(vec![("b".to_owned(), Value::Int(1)), ("c".to_owned(), Value::Int(2))]);
+        let failure = check_seed(&flow(&["a", "b"]), &seed).unwrap_err();
+        assert!(failure.detail.contains("missing a") && failure.detail.contains("not in job.seed c"), "{failure}");
+    }
+
+    #[test]
+    fn flow_without_job_takes_no_seed() {
+        assert_eq!(check_seed(&flow(&[]), &Value::Undefined), Ok(Value::Object(Vec::new())));
+    }
+}

@@ -1,0 +1,275 @@
+use super::*;
+
+#[test]
+fn create_if_absent_gives_the_row_that_is_there() {
+    let shop = Fixture::new();
+    let unique = v(r#"["number"]"#);
+    let first =
+        shop.call("createIfAbsent", &[text("orders"), v(r#"{"number":"A","total":5}"#), unique.clone()]).unwrap();
+    let second = shop.call("createIfAbsent", &[text("orders"), v(r#"{"number":"A","total":6}"#), unique]).unwrap();
+    assert_eq!(first.get("created"), Some(&Value::Bool(true)));
+    assert_eq!(second.get("created"), Some(&Value::Bool(false)));
+    assert_eq!(first.get("record"), second.get("record"));
+    assert_eq!(shop.call("count", &[text("orders"), v("{}")]).unwrap(), v(r#"{"count":1}"#));
+}
+
+#[test]
+fn a_made_record_reads_as_it_was_answered() {
+    let shop = Fixture::new();
+    let made =
+        shop.call("createIfAbsent", &[text("orders"), v(r#"{"number":"A","rate":2}"#), v(r#"["number"]"#)]).unwrap();
+    let read = shop.call("get", &[text("orders"), v(r#"{"number":{"eq":"A"}}"#)]).unwrap();
+    assert_eq!(made.get("record"), Some(&read));
+    let Value::Object(members) = &read else { panic!() };
+    let names: Vec<&str> = members.iter().map(|(name, _)| name.as_str()).collect();
+    let wanted = "id number total rate paid extra raw due constructor createdAt updatedAt";
+    assert_eq!(names.join(" "), wanted);
+    assert_eq!(read.get("createdAt"), Some(&text("2026-01-01T00:00:00.000Z")));
+    assert_eq!(read.get("id").and_then(Value::as_text).unwrap().len(), 36);
+}
+
+#[test]
+fn ids_rise_in_the_order_of_the_calls() {
+    let shop = Fixture::new();
+    for number in 0..50 {
+        let record = v(&format!(r#"{{"number":"{number}"}}"#));
+        shop.call("createIfAbsent", &[text("orders"), record, v(r#"["number"]"#)]).unwrap();
+    }
+    let all = shop.call("list", &[text("orders"), v("{}")]).unwrap();
+    let Some(Value::Array(records)) = all.get("records") else { panic!() };
+    let numbers: Vec<_> = records.iter().map(|record| record.get("number").cloned()).collect();
+    assert_eq!(numbers, (0..50).map(|number| Some(text(&number.to_string()))).collect::<Vec<_>>());
+}
+
+#[test]
+fn defaults_of_the_schema_are_in_the_record() {
+    let shop = Fixture::new();
+    shop.call("createIfAbsent", &[text("orders"), v(r#"{"id":"o"}"#), v(r#"["id"]"#)]).unwrap();
+    let unique = v(r#"["sku","order_id"]"#);
+    let made = shop.call("createIfAbsent", &[text("lines"), v(r#"{"order_id":"o","sku":"s"}"#), unique]).unwrap();
+    assert_eq!(made, v(r#"{"record":{"order_id":"o","sku":"s","qty":1},"created":true}"#));
+}
+
+#[test]
+fn create_if_absent_needs_its_unique_columns_in_the_record_and_not_null() {
+    let shop = Fixture::new();
+    for record in [r#"{"total":1}"#, r#"{"number":null}"#] {
+        let args = [text("orders"), v(record), v(r#"["number"]"#)];
+        shop.refused("createIfAbsent", &args, Code::Contract, &["number is in uniqueBy", "must hold it"]);
+    }
+    let undefined = Value::Object(vec![("number".to_owned(), Value::Undefined)]);
+    shop.refused("createIfAbsent", &[text("orders"), undefined, v(r#"["number"]"#)], Code::Contract, &["number"]);
+    for unique in ["[]", "null", r#""number""#, "[1]", r#"["number","number"]"#] {
+        shop.refused(
+            "createIfAbsent",
+            &[text("orders"), v(r#"{"number":"A"}"#), v(unique)],
+            Code::Contract,
+            &["uniqueBy"],
+        );
+    }
+}
+
+#[test]
+fn create_if_absent_refuses_where_the_model_has_no_plain_unique_index() {
+    let shop = Fixture::new();
+    let says = [
+        "no plain UNIQUE index",
+        "CREATE UNIQUE INDEX orders_total_number ON orders (total, number)",
+        "schema apply shop",
+    ];
+    let args = [text("orders"), v(r#"{"number":"A","total":1}"#), v(r#"["total","number"]"#)];
+    shop.refused("createIfAbsent", &args, Code::Schema, &says);
+    shop.refused("createIfAbsent", &[text("orders"), v(r#"{"total":1}"#), v(r#"["total"]"#)], Code::Schema, &[]);
+}
+
+#[test]
+fn create_if_absent_refuses_where_the_database_has_no_plain_unique_index() {
+    for by_hand in [
+        "",
+        "CREATE UNIQUE INDEX orders_number ON orders (tenant_id, number COLLATE NOCASE)",
+        "CREATE UNIQUE INDEX orders_number ON orders (tenant_id COLLATE NOCASE, number)",
+        "CREATE UNIQUE INDEX orders_number ON orders (tenant_id, number) WHERE total > 0",
+        "CREATE UNIQUE INDEX orders_number ON orders (tenant_id, lower(number))",
+        "CREATE UNIQUE INDEX orders_number ON orders (number)",
+        "CREATE UNIQUE INDEX orders_number ON orders (tenant_id, number, total)",
+        "CREATE INDEX orders_number ON orders (tenant_id, number)",
+    ] {
+        let shop = Fixture::new();
+        let args = [text("orders"), v(r#"{"number":"A"}"#), v(r#"["number"]"#)];
+        // The statement is in the cache when the index changes.
+        shop.call("createIfAbsent", &args).unwrap();
+        shop.sql(&format!("DROP INDEX orders_number; {by_hand}"));
+        shop.refused(
+            "createIfAbsent",
+            &args,
+            Code::Schema,
+            &["no plain UNIQUE index on exactly (number)", "schema apply shop"],
+        );
+        assert_eq!(shop.call("count", &[text("orders"), v("{}")]).unwrap(), v(r#"{"count":1}"#), "{by_hand}");
+    }
+}
+
+#[test]
+fn another_unique_index_gives_duplicate_and_the_transaction_goes_on() {
+    let shop = Fixture::new();
+    shop.call("createIfAbsent", &[text("orders"), v(r#"{"id":"1","number":"secret"}"#), v(r#"["id"]"#)]).unwrap();
+    let again = [text("orders"), v(r#"{"id":"2","number":"secret"}"#), v(r#"["id"]"#)];
+    shop.refused("createIfAbsent", &again, Code::Duplicate, &["orders", "(number)"]);
+    let failure = shop.call("createIfAbsent", &again).unwrap_err();
+    assert!(!failure.detail.contains("secret") && !failure.detail.contains("tenant_id"), "{failure}");
+    shop.call("createIfAbsent", &[text("orders"), v(r#"{"id":"3"}"#), v(r#"["id"]"#)]).unwrap();
+    let affected = shop.call("update", &[text("orders"), v(r#"{"id":{"eq":"3"}}"#), v(r#"{"id":"1"}"#)]);
+    assert_eq!(affected.unwrap_err().code, Code::Duplicate);
+    assert_eq!(shop.call("count", &[text("orders"), v("{}")]).unwrap(), v(r#"{"count":2}"#));
+}
+
+#[test]
+fn broken_constraints_say_which_and_leave_the_transaction_usable() {
+    let shop = Fixture::new();
+    let (id, pair) = (v(r#"["id"]"#), v(r#"["order_id","sku"]"#));
+    let check = [text("orders"), v(r#"{"id":"1","total":-13}"#), id.clone()];
+    shop.refused("createIfAbsent", &check, Code::Constraint, &["CHECK", "\"total\" <> -13"]);
+    let line = [text("lines"), v(r#"{"order_id":"none","sku":"s"}"#), pair.clone()];
+    shop.refused("createIfAbsent", &line, Code::Constraint, &["foreign key", "(order_id) refers to orders"]);
+    shop.call("createIfAbsent", &[text("orders"), v(r#"{"id":"1"}"#), id]).unwrap();
+    let line = [text("lines"), v(r#"{"order_id":"1","sku":"s","qty":null}"#), pair.clone()];
+    shop.refused("createIfAbsent", &line, Code::Constraint, &["qty is NOT NULL"]);
+    shop.call("createIfAbsent", &[text("lines"), v(r#"{"order_id":"1","sku":"s"}"#), pair]).unwrap();
+    shop.refused("delete", &[text("orders"), v(r#"{"id":{"eq":"1"}}"#)], Code::Constraint, &["foreign key"]);
+    assert_eq!(shop.call("count", &[text("lines"), v("{}")]).unwrap(), v(r#"{"count":1}"#));
+}
+
+#[test]
+fn a_record_stays_with_its_tenant() {
+    let shop = Fixture::new();
+    let (mut acme, mut umbrella) = (shop.host("acme"), shop.host("umbrella"));
+    let args = [text("orders"), v(r#"{"id":"1","number":"A"}"#), v(r#"["number"]"#)];
+    for host in [&mut acme, &mut umbrella] {
+        assert_eq!(call(host, "createIfAbsent", &args).unwrap().get("created"), Some(&Value::Bool(true)));
+    }
+    let one = v(r#"{"or":[{"id":{"eq":"1"}},{"id":{"ne":"1"}}]}"#);
+    let done = call(&mut acme, "update", &[text("orders"), one.clone(), v(r#"{"total":7}"#)]).unwrap();
+    assert_eq!(done, v(r#"{"affected":1}"#));
+    assert_eq!(call(&mut umbrella, "get", &[text("orders"), one.clone()]).unwrap().get("total"), Some(&Value::Null));
+    assert_eq!(call(&mut acme, "delete", &[text("orders"), one.clone()]).unwrap(), v(r#"{"affected":1}"#));
+    assert_eq!(call(&mut umbrella, "count", &[text("orders"), one]).unwrap(), v(r#"{"count":1}"#));
+}
+
+#[test]
+fn shared_tables_are_one_for_all_tenants() {
+    let shop = Fixture::new();
+    let args = [text("rates"), v(r#"{"name":"vat","value":0.2}"#), v(r#"["name"]"#)];
+    shop.call("createIfAbsent", &args).unwrap();
+    let second = call(&mut shop.host("umbrella"), "createIfAbsent", &args).unwrap();
+    assert_eq!(second, v(r#"{"record":{"name":"vat","value":0.2},"created":false}"#));
+}
+
+#[test]
+fn update_changes_only_what_matches_and_sets_updated_at() {
+    let shop = Fixture::new();
+    shop.call("createIfAbsent", &[text("orders"), v(r#"{"id":"1","total":1}"#), v(r#"["id"]"#)]).unwrap();
+    shop.now.fetch_add(1_000, Ordering::Relaxed);
+    let compare_and_set = [text("orders"), v(r#"{"id":{"eq":"1"},"total":{"eq":1}}"#), v(r#"{"total":2}"#)];
+    assert_eq!(shop.call("update", &compare_and_set).unwrap(), v(r#"{"affected":1}"#));
+    assert_eq!(shop.call("update", &compare_and_set).unwrap(), v(r#"{"affected":0}"#));
+    let row = shop.call("get", &[text("orders"), v(r#"{"id":{"eq":"1"}}"#)]).unwrap();
+    assert_eq!(row.get("createdAt"), Some(&text("2026-01-01T00:00:00.000Z")));
+    assert_eq!(row.get("updatedAt"), Some(&text("2026-01-01T00:00:01.000Z")));
+}
+
+#[test]
+fn inc_adds_and_refuses_what_a_column_cannot_hold() {
+    let shop = Fixture::new();
+    let one = v(r#"{"id":{"eq":"1"}}"#);
+    shop.call("createIfAbsent", &[text("orders"), v(r#"{"id":"1","total":40,"rate":0.5}"#), v(r#"["id"]"#)]).unwrap();
+    shop.call("update", &[text("orders"), one.clone(), v(r#"{"total":{"inc":2},"rate":{"inc":-1}}"#)]).unwrap();
+    let row = shop.call("get", &[text("orders"), one.clone()]).unwrap();
+    assert_eq!((row.get("total"), row.get("rate")), (Some(&Value::Int(42)), Some(&Value::Real(-0.5))));
+
+    let most =
+        Value::Object(vec![("total".to_owned(), Value::BigInt(i64::MAX)), ("rate".to_owned(), Value::Real(f64::MAX))]);
+    shop.call("update", &[text("orders"), one.clone(), most]).unwrap();
+    for patch in [r#"{"total":{"inc":1}}"#, r#"{"rate":{"inc":1e308}}"#] {
+        shop.refused("update", &[text("orders"), one.clone(), v(patch)], Code::Constraint, &["inc", "64 bits"]);
+    }
+    shop.call("update", &[text("orders"), one.clone(), v(r#"{"total":null}"#)]).unwrap();
+    shop.refused("update", &[text("orders"), one.clone(), v(r#"{"total":{"inc":1}}"#)], Code::Constraint, &["NULL"]);
+    for patch in
+        [r#"{"number":{"inc":1}}"#, r#"{"total":{"inc":1.5}}"#, r#"{"total":{"inc":1,"by":2}}"#, r#"{"total":{}}"#]
+    {
+        shop.refused("update", &[text("orders"), one.clone(), v(patch)], Code::Contract, &["takes"]);
+    }
+}
+
+#[test]
+fn one_overflow_among_many_rows_changes_none() {
+    let shop = Fixture::new();
+    for (id, total) in [("1", Value::Int(1)), ("2", Value::BigInt(i64::MAX)), ("3", Value::Int(3))] {
+        let record = Value::Object(vec![("id".to_owned(), text(id)), ("total".to_owned(), total)]);
+        shop.call("createIfAbsent", &[text("orders"), record, v(r#"["id"]"#)]).unwrap();
+    }
+    let all = v(r#"{"id":{"isNull":false}}"#);
+    shop.refused("update", &[text("orders"), all, v(r#"{"total":{"inc":1}}"#)], Code::Constraint, &[]);
+    let row = shop.call("get", &[text("orders"), v(r#"{"id":{"eq":"1"}}"#)]).unwrap();
+    assert_eq!(row.get("total"), Some(&Value::Int(1)));
+}
+
+#[test]
+fn a_key_or_index_holds_at_most_2000_bytes() {
+    let shop = Fixture::new();
+    let record = |number: usize| v(&format!(r#"{{"id":"1","number":"{}"}}"#, "é".repeat(number)));
+    let id = v(r#"["id"]"#);
+    shop.refused(
+        "createIfAbsent",
+        &[text("orders"), record(1_001), id.clone()],
+        Code::Constraint,
+        &["(number)", "2000 bytes"],
+    );
+    shop.call("createIfAbsent", &[text("orders"), record(1_000), id]).unwrap();
+    let one = v(r#"{"id":{"eq":"1"}}"#);
+    let patch = v(&format!(r#"{{"number":"{}"}}"#, "x".repeat(2_001)));
+    shop.refused("update", &[text("orders"), one, patch], Code::Constraint, &["(number)"]);
+
+    let line = v(&format!(r#"{{"order_id":"1","sku":"{}"}}"#, "x".repeat(1_999)));
+    shop.call("createIfAbsent", &[text("lines"), line, v(r#"["order_id","sku"]"#)]).unwrap();
+    let all = v(r#"{"qty":{"gt":0}}"#);
+    let patch = v(r#"{"order_id":"22"}"#);
+    shop.refused("update", &[text("lines"), all, patch], Code::Constraint, &["(order_id, sku)"]);
+}
+
+#[test]
+fn a_database_behind_its_schema_says_how_to_apply_it() {
+    let shop = Fixture::new();
+    shop.sql("ALTER TABLE orders DROP COLUMN extra; DROP TABLE rates");
+    let says = ["extra", "schema apply shop"];
+    shop.refused("createIfAbsent", &[text("orders"), v(r#"{"id":"1"}"#), v(r#"["id"]"#)], Code::Schema, &says);
+    shop.refused("list", &[text("orders"), v("{}")], Code::Schema, &says);
+    shop.refused("update", &[text("orders"), v(r#"{"id":{"eq":"1"}}"#), v(r#"{"extra":[]}"#)], Code::Schema, &says);
+    shop.refused("count", &[text("orders"), v(r#"{"extra":{"eq":"extra"}}"#)], Code::Schema, &says);
+    shop.refused(
+        "count",
+        &[text("rates"), v("{}")],
+        Code::Schema,
+        &["rates", "schema apply shop", "CREATE TABLE \"rates\""],
+    );
+}
+
+#[test]
+fn a_transaction_rolled_back_by_the_database_is_gone() {
+    let shop = Fixture::new();
+    shop.sql("CREATE TRIGGER t BEFORE INSERT ON orders BEGIN SELECT raise(ROLLBACK, 'by hand'); END");
+    shop.sql("COMMIT; BEGIN IMMEDIATE");
+    let host = shop.host("acme");
+    let target = Target { plugin: "shop", table: &shop.plugin.schema.tables["orders"], tenant: "acme" };
+    let cells = record(&host.scope, target.table, &v("{}")).unwrap();
+    let gone = host.tx.with(|connection| records::create_if_absent(connection, target, cells, &[0]));
+    assert!(matches!(gone, Err(crate::store::StoreError::Gone(_))), "{gone:?}");
+}
+
+#[test]
+fn an_insert_that_is_swallowed_ends_in_an_error_and_no_endless_loop() {
+    let shop = Fixture::new();
+    shop.sql("CREATE TRIGGER t BEFORE INSERT ON orders BEGIN SELECT raise(IGNORE); END");
+    let args = [text("orders"), v(r#"{"id":"1"}"#), v(r#"["id"]"#)];
+    shop.refused("createIfAbsent", &args, Code::Unavailable, &["cannot be read"]);
+}

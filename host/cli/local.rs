@@ -1,0 +1,144 @@
+//! Reaching the host that runs on a data folder, over its local socket.
+
+use std::io;
+use std::path::Path;
+
+use http_body_util::{BodyExt, Full};
+use hyper::body::Bytes;
+use hyper::client::conn::http1;
+use hyper::{HeaderMap, Request, StatusCode};
+use hyper_util::rt::TokioIo;
+use tokio::net::UnixStream;
+use tokio::task::JoinSet;
+
+use super::Fail;
+use crate::serve::Reach;
+
+/// What the host answered.
+#[derive(Debug)]
+pub(super) struct Answer {
+    pub status: StatusCode,
+    pub headers: HeaderMap,
+    pub text: String,
+}
+
+impl Answer {
+    /// The reply's JSON, or the problem's sentence as this command's failure.
+    pub(super) fn json(self) -> Result<serde_json::Value, Fail> {
+        let body: serde_json::Value = serde_json::from_str(&self.text)
+            .map_err(|_| Fail::Failed(format!("the running host answered {} without JSON", self.status)))?;
+        if self.status.is_success() {
+            return Ok(body);
+        }
+        let part = |name: &str| body.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();
+        Err(Fail::Failed(format!("{}: {}", part("error"), part("detail"))))
+    }
+}
+
+/// Sends a request to the host of `data`; `None` when none runs there.
+pub(super) async fn ask(data: &Path, request: Request<Full<Bytes>>) -> Result<Option<Answer>, Fail> {
+    let Some(stream) = connect(data).await? else { return Ok(None) };
+    let lost = |error: hyper::Error| {
+        Fail::Failed(format!(
+            "the running host broke the connection ({error}); if this was a write, repeat it under the same key"
+        ))
+    };
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
+    let mut background = JoinSet::new();
+    background.spawn(connection);
+    let (head, body) = sender.send_request(request).await.map_err(lost)?.into_parts();
+    let bytes = body.collect().await.map_err(lost)?.to_bytes();
+    let text = String::from_utf8_lossy(&bytes).into_owned();
+    Ok(Some(Answer { status: head.status, headers: head.headers, text }))
+}
+
+async fn connect(data: &Path) -> Result<Option<UnixStream>, Fail> {
+    let reached = match Reach::of(data) {
+        Ok(reach) => UnixStream::connect(&reach.path).await,
+        Err(error) => Err(error),
+    };
+    match reached {
+        Ok(stream) => Ok(Some(stream)),
+        // No folder, no socket, or one that a dead host left behind. Whether a host without a socket is there is for
+        // the folder's lock to say.
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => Ok(None),
+        Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
+            let data = data.display();
+            Err(Fail::Failed(format!(
+                "not allowed to reach the host of {data}; run this as the user who runs the host"
+            )))
+        }
+        Err(error) => Err(Fail::Failed(format!("cannot reach the host of {}: {error}", data.display()))),
+    }
+}
+
+/// A request to the local host.
+pub(super) fn request(method: &str, path: &str, body: Option<String>) -> Result<Request<Full<Bytes>>, Fail> {
+    let mut request = Request::builder().method(method).uri(path).header("host", "oncehost");
+    if body.is_some() {
+        request = request.header("content-type", "application/json");
+    }
+    let body = Full::new(Bytes::from(body.unwrap_or_default()));
+    request.body(body).map_err(|error| Fail::Usage(format!("{path:?} cannot be asked for: {error}")))
+}
+
+/// One segment of a path: everything but letters, digits, `.`, `_`, `~` and `-` percent-encoded.
+pub(super) fn segment(text: &str) -> String {
+    use std::fmt::Write;
+    let mut out = String::with_capacity(text.len());
+    for byte in text.bytes() {
+        if byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'~' | b'-') {
+            out.push(char::from(byte));
+        } else {
+            let _infallible = write!(out, "%{byte:02X}");
+        }
+    }
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::config::Settings;
+    use crate::serve::{self, Server};
+
+    fn plugins() -> Request<Full<Bytes>> {
+        request("GET", "/admin/plugins", None).unwrap()
+    }
+
+    #[tokio::test]
+    async fn nobody_answers_where_no_host_runs() {
+        let folder = tempfile::tempdir().unwrap();
+        assert!(ask(&folder.path().join("none"), plugins()).await.unwrap().is_none());
+        assert!(ask(folder.path(), plugins()).await.unwrap().is_none());
+        drop(tokio::net::UnixListener::bind(folder.path().join("oncehost.sock")).unwrap());
+        assert!(ask(folder.path(), plugins()).await.unwrap().is_none(), "a socket that a dead host left behind");
+    }
+
+    #[tokio::test]
+    async fn running_host_answers_commands_over_its_socket() {
+        let folder = tempfile::tempdir().unwrap();
+        let (plugins_folder, data) = (folder.path().join("plugins"), folder.path().join("data"));
+        std::fs::create_dir(&plugins_folder).unwrap();
+        let listen = ([127, 0, 0, 1], 0).into();
+        let settings = Settings { plugins: plugins_folder, data: data.clone(), listen, ..Settings::default() };
+        let server = Server::start(serve::open(settings).unwrap()).await.unwrap();
+        let asking = async {
+            let listed = ask(&data, plugins()).await.unwrap().unwrap().json().unwrap();
+            assert_eq!(listed, serde_json::json!({ "plugins": [], "broken": [] }));
+            let unknown = request("POST", "/admin/schema/guess", Some("{}".to_owned())).unwrap();
+            let refused = ask(&data, unknown).await.unwrap().unwrap().json().unwrap_err();
+            assert_eq!(
+                refused,
+                Fail::Failed("NOT_FOUND: there is schema/plan, schema/apply and schema/status".to_owned())
+            );
+        };
+        server.run(asking, std::future::pending()).await.unwrap();
+    }
+
+    #[test]
+    fn names_are_one_segment_of_a_path_whatever_they_hold() {
+        assert_eq!(segment("lane-change.get"), "lane-change.get");
+        assert_eq!(segment("a/b ü%?#"), "a%2Fb%20%C3%BC%25%3F%23");
+    }
+}

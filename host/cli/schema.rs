@@ -1,0 +1,93 @@
+//! `oncehost schema`
+
+use clap::{Args, Subcommand};
+use serde_json::Value as Json;
+
+use super::{Fail, local, print};
+use crate::config::Settings;
+use crate::http::admin::{self, SchemaRequest, SchemaVerb};
+use crate::serve;
+
+/// Tables: what schema.sql asks for, against what the database has
+#[derive(Debug, Args)]
+#[command(after_help = "Example: oncehost schema plan lane-change")]
+pub(super) struct Schema {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    /// Show the DDL that would be run
+    #[command(after_help = "Example: oncehost schema plan lane-change")]
+    Plan(Choice),
+    /// Change the tables
+    #[command(after_help = "Example: oncehost schema apply lane-change --allow-destructive events.note")]
+    Apply(Choice),
+    /// Show which plugins' tables are as schema.sql says
+    #[command(after_help = "Example: oncehost schema status --json")]
+    Status(Choice),
+}
+
+#[derive(Debug, Args)]
+struct Choice {
+    /// Id of the plugin; all of them without it
+    plugin: Option<String>,
+    /// Table or column (TABLE.COLUMN) whose data may be lost; may be given several times
+    #[arg(long, value_name = "NAME")]
+    allow_destructive: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl Schema {
+    pub(super) async fn run(self, settings: Settings) -> Result<(), Fail> {
+        let (verb, choice) = match self.command {
+            Command::Plan(choice) => (SchemaVerb::Plan, choice),
+            Command::Apply(choice) => (SchemaVerb::Apply, choice),
+            Command::Status(choice) => (SchemaVerb::Status, choice),
+        };
+        let Choice { plugin, allow_destructive, json } = choice;
+        let done = ask(&settings, verb, SchemaRequest { plugin, allow_destructive }).await?;
+        print(&if json { format!("{done:#}") } else { shown(&done) })?;
+        if verb == SchemaVerb::Apply && refused(&done) {
+            return Err(Fail::Failed("not everything was applied; what stands against it is above".to_owned()));
+        }
+        Ok(())
+    }
+}
+
+/// Asks the running host, or opens the data here where none runs.
+async fn ask(settings: &Settings, verb: SchemaVerb, request: SchemaRequest) -> Result<Json, Fail> {
+    let body = serde_json::to_string(&request).map_err(|error| Fail::Failed(error.to_string()))?;
+    let sent = local::request("POST", &format!("/admin/schema/{}", verb.name()), Some(body))?;
+    if let Some(answer) = local::ask(&settings.data, sent).await? {
+        return answer.json();
+    }
+    let app = serve::open(settings.clone())?;
+    let done = admin::schema(&app, verb, request).await;
+    app.close().await;
+    done.map_err(|failure| Fail::Failed(failure.to_string()))
+}
+
+fn plugins(done: &Json) -> &[Json] {
+    done.get("plugins").and_then(Json::as_array).map_or(&[][..], Vec::as_slice)
+}
+
+/// Whether a plugin's changes were refused.
+fn refused(done: &Json) -> bool {
+    plugins(done).iter().any(|plugin| plugin["refused"] == true)
+}
+
+/// The state that a status of one plugin tells: `equal`, `pending`, `drift`.
+pub(super) fn state(done: &Json) -> Option<String> {
+    plugins(done).first()?["status"]["state"].as_str().map(str::to_owned)
+}
+
+/// For people to read: the text that goes with each plugin.
+pub(super) fn shown(done: &Json) -> String {
+    let text = |plugin: &Json| plugin["text"].as_str().unwrap_or_default().trim_end().to_owned();
+    let texts: Vec<String> = plugins(done).iter().map(text).collect();
+    if texts.is_empty() { "no plugins".to_owned() } else { texts.join("\n") }
+}

@@ -1,0 +1,240 @@
+//! What every request passes first: its id, whose page may ask, and who asks.
+
+use std::net::{IpAddr, Ipv6Addr};
+use std::sync::Arc;
+use std::time::Instant;
+
+use axum::body::Body;
+use axum::extract::{Request, State};
+use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
+use axum::middleware::Next;
+
+use super::problem::Problem;
+use super::reply::{self, EXPIRES, KEY, REPLAYED, REQUEST_ID, TENANT};
+use super::{Door, Shared};
+use crate::failure::{Code, Failure};
+use crate::idempotency::{CallError, Caller};
+
+/// The id of one request, in its reply and in the log.
+#[derive(Clone, Debug)]
+pub(super) struct RequestId(pub Arc<str>);
+
+/// Gives the request its id, turns away whom the door does not let in, and finishes the reply's headers.
+pub(super) async fn pass(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response<Body> {
+    let id = RequestId(request_id(request.headers(), &shared));
+    let begun = Instant::now();
+    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let asking = request.headers().get(header::ORIGIN).cloned();
+    let other = asking.filter(|origin| listed(origin, &shared.app.settings.origins));
+    request.extensions_mut().insert(id.clone());
+    let mut response = match admit(&shared, request.uri(), request.headers(), other.is_some()) {
+        Err(failure) => shared.problem(failure, &id),
+        Ok(()) if request.method() == Method::OPTIONS => options(request, next).await,
+        Ok(()) => next.run(request).await,
+    };
+    let headers = response.headers_mut();
+    if let Ok(id) = HeaderValue::try_from(id.0.as_ref()) {
+        headers.insert(REQUEST_ID, id);
+    }
+    headers.insert(header::CACHE_CONTROL, HeaderValue::from_static("no-store"));
+    headers.insert(header::X_CONTENT_TYPE_OPTIONS, HeaderValue::from_static("nosniff"));
+    if !shared.app.settings.origins.is_empty() {
+        headers.append(header::VARY, HeaderValue::from_static("Origin"));
+    }
+    if let Some(origin) = other {
+        share(headers, origin);
+    }
+    let (status, elapsed) = (response.status().as_u16(), begun.elapsed());
+    tracing::debug!(request_id = %id.0, %method, path = uri.path(), status, ?elapsed, "answered");
+    response
+}
+
+/// The caller's own id where it is sane (up to 128 visible ASCII characters, one header line), otherwise a new one.
+fn request_id(headers: &HeaderMap, shared: &Shared) -> Arc<str> {
+    let mut lines = headers.get_all(REQUEST_ID).iter();
+    if let (Some(line), None) = (lines.next(), lines.next()) {
+        let sane = (1..=128).contains(&line.len()) && line.as_bytes().iter().all(u8::is_ascii_graphic);
+        if let (true, Ok(text)) = (sane, line.to_str()) {
+            return text.into();
+        }
+    }
+    shared.app.ids.rising(shared.app.clock.now()).to_string().into()
+}
+
+/// In `dev` there are no credentials, so what protects the host from web pages is who they are: the request must be
+/// addressed to a loopback name with this port (else a foreign name was made to point here), and must come from no
+/// page, a page of this host, or one that the setting `origins` lists.
+fn admit(shared: &Shared, uri: &Uri, headers: &HeaderMap, listed: bool) -> Result<(), Failure> {
+    let port = match shared.door {
+        Door::Local => return Ok(()),
+        Door::Dev { port } => port,
+    };
+    let forbidden = |text: String| Err(Failure::new(Code::Forbidden, text));
+    let mut hosts = headers.get_all(header::HOST).iter();
+    let host = hosts.next().and_then(|host| host.to_str().ok()).unwrap_or_default();
+    let addressed = uri.authority().map_or(host, |authority| authority.as_str());
+    if hosts.next().is_some() || !is_loopback(host, port) || !is_loopback(addressed, port) {
+        return forbidden(format!(
+            "dev answers only to loopback names; call http://127.0.0.1:{port} or http://localhost:{port}"
+        ));
+    }
+    let mut origins = headers.get_all(header::ORIGIN).iter();
+    let Some(origin) = origins.next() else { return Ok(()) };
+    let own = origin.to_str().ok().and_then(|origin| origin.strip_prefix("http://"));
+    if origins.next().is_none() && (listed || own.is_some_and(|own| own.eq_ignore_ascii_case(host))) {
+        return Ok(());
+    }
+    forbidden(
+        "a web page of another origin may not call dev; list its origin in the setting origins, \
+         such as ONCEHOST_ORIGINS=http://localhost:5173"
+            .to_owned(),
+    )
+}
+
+/// Whether `authority` is a loopback name or address with `port` (left out: 80).
+fn is_loopback(authority: &str, port: u16) -> bool {
+    let (name, given) = match authority.rsplit_once(':') {
+        Some((name, digits)) if !digits.ends_with(']') => (name, digits.parse().ok()),
+        _ => (authority, Some(80)),
+    };
+    let inner = name.strip_prefix('[').and_then(|name| name.strip_suffix(']'));
+    let loopback = match inner {
+        Some(inner) => inner.parse::<Ipv6Addr>().is_ok_and(|address| address.is_loopback()),
+        None => {
+            name.eq_ignore_ascii_case("localhost")
+                || name.parse::<IpAddr>().is_ok_and(|address| address.is_ipv4() && address.is_loopback())
+        }
+    };
+    loopback && given == Some(port)
+}
+
+fn listed(origin: &HeaderValue, origins: &[String]) -> bool {
+    origins.iter().any(|known| origin.as_bytes().eq_ignore_ascii_case(known.as_bytes()))
+}
+
+/// `OPTIONS`: which methods a path takes, and to a listed origin what its page may send.
+async fn options(request: Request, next: Next) -> Response<Body> {
+    let mut response = next.run(request).await;
+    if response.status() != StatusCode::METHOD_NOT_ALLOWED {
+        return response;
+    }
+    let allowed = response.headers().get(header::ALLOW).and_then(|allow| allow.to_str().ok()).unwrap_or_default();
+    let allowed = HeaderValue::try_from(format!("{allowed},OPTIONS"));
+    response = Response::new(Body::empty());
+    *response.status_mut() = StatusCode::NO_CONTENT;
+    if let Ok(allowed) = allowed {
+        response.headers_mut().insert(header::ALLOW, allowed.clone());
+        response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_METHODS, allowed);
+    }
+    let names = [header::CONTENT_TYPE, header::AUTHORIZATION, KEY, REQUEST_ID, TENANT];
+    response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_HEADERS, joined(&names, ", traceparent, tracestate"));
+    response.headers_mut().insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
+    response
+}
+
+/// Lets a page of a listed origin read the reply. Without this header the browser keeps it from the page, so the
+/// rest of the CORS headers may stand in any reply.
+fn share(headers: &mut HeaderMap, origin: HeaderValue) {
+    headers.insert(header::ACCESS_CONTROL_ALLOW_ORIGIN, origin);
+    let names = [REPLAYED, EXPIRES, header::RETRY_AFTER, REQUEST_ID];
+    headers.insert(header::ACCESS_CONTROL_EXPOSE_HEADERS, joined(&names, ""));
+}
+
+fn joined(names: &[HeaderName], more: &str) -> HeaderValue {
+    let names: Vec<&str> = names.iter().map(HeaderName::as_str).collect();
+    HeaderValue::try_from(names.join(", ") + more).unwrap_or_else(|_| HeaderValue::from_static(""))
+}
+
+/// Who calls: in `dev` and over the local socket, where nobody is a stranger, the tenant of `X-Tenant-Id`, or `dev`.
+///
+/// # Errors
+/// `VALIDATION` when the header is no tenant.
+pub(super) fn caller(headers: &HeaderMap) -> Result<Caller, Failure> {
+    let mut lines = headers.get_all(TENANT).iter();
+    let tenant = match (lines.next(), lines.next()) {
+        (None, _) => "dev".to_owned(),
+        (Some(line), None) if is_tenant(line.as_bytes()) => line.to_str().unwrap_or_default().to_owned(),
+        (Some(_), _) => {
+            let text =
+                "X-Tenant-Id is no tenant; send one line of 1 to 64 letters, digits, dots, underscores or hyphens";
+            return Err(Failure::new(Code::Validation, text));
+        }
+    };
+    Ok(Caller { tenant, user: None })
+}
+
+/// `[A-Za-z0-9._-]{1,64}` (spec §3).
+pub fn is_tenant(text: &[u8]) -> bool {
+    let one = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
+    (1..=64).contains(&text.len()) && text.iter().all(one)
+}
+
+impl Shared {
+    /// The reply to an error; what the caller could not have put right is logged.
+    pub(super) fn problem(&self, error: impl Into<CallError>, RequestId(id): &RequestId) -> Response<Body> {
+        let error = error.into();
+        let problem = Problem::new(&error, id, self.app.settings.dev);
+        if let (500.., CallError::Failure(failure)) = (problem.status, &error) {
+            let (code, detail) = (failure.code.name(), &failure.detail);
+            let place = failure.position.as_ref().map(ToString::to_string);
+            let details = (!failure.details.is_null()).then(|| failure.details.to_string());
+            if failure.code == Code::Overloaded {
+                // One line a refused call would make a rush worse.
+                tracing::debug!(request_id = %id, error = code, "{detail}");
+            } else {
+                tracing::error!(request_id = %id, error = code, position = place, details, "{detail}");
+            }
+        }
+        reply::problem(&problem)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_loopback_names_with_the_port_are_ours() {
+        for good in ["localhost:7070", "LocalHost:7070", "127.0.0.1:7070", "127.8.9.1:7070", "[::1]:7070"] {
+            assert!(is_loopback(good, 7070), "{good}");
+        }
+        let bad = [
+            "",
+            "localhost",
+            "127.0.0.1",
+            "[::1]",
+            "localhost:7071",
+            "localhost:",
+            "evil.example:7070",
+            "10.0.0.1:7070",
+            "localhost.evil.example:7070",
+            "127.0.0.1.evil.example:7070",
+            "[::2]:7070",
+            "::1:7070",
+            "a@localhost:7070",
+            "0.0.0.0:7070",
+            "localhost:070707070",
+            "localhost:7070:7070",
+        ];
+        for bad in bad {
+            assert!(!is_loopback(bad, 7070), "{bad}");
+        }
+        assert!(is_loopback("localhost", 80) && is_loopback("[::1]", 80));
+    }
+
+    #[test]
+    fn tenants_have_the_form_of_the_contract() {
+        assert!(is_tenant(b"acme-1.EU_x") && is_tenant(&[b'a'; 64]));
+        assert!(!is_tenant(b"") && !is_tenant(&[b'a'; 65]) && !is_tenant(b"a/b") && !is_tenant("é".as_bytes()));
+    }
+
+    #[test]
+    fn tenant_comes_from_one_header_line_or_is_dev() {
+        let mut headers = HeaderMap::new();
+        assert_eq!(caller(&headers).unwrap().tenant, "dev");
+        headers.append(TENANT, HeaderValue::from_static("acme"));
+        assert_eq!(caller(&headers).unwrap().tenant, "acme");
+        headers.append(TENANT, HeaderValue::from_static("acme"));
+        assert_eq!(caller(&headers).unwrap_err().code, Code::Validation);
+    }
+}

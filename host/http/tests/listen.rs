@@ -1,0 +1,52 @@
+//! The end: what is under way is answered, what is idle is closed, nothing hangs.
+
+use super::*;
+
+#[test]
+fn stop_answers_what_is_under_way_and_closes_what_is_idle() {
+    let site = Site::new();
+    let mut idle = site.connect();
+    idle.write_all(format!("GET /healthz HTTP/1.1\r\nHost: {}\r\n\r\n", site.address).as_bytes()).unwrap();
+    let mut first = [0; 12];
+    idle.read_exact(&mut first).unwrap();
+    assert_eq!(&first, b"HTTP/1.1 200");
+    let mut busy = site.connect();
+    let head = format!(
+        "POST /plugins/p/invoke/a HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\
+         Expect: 100-continue\r\n\r\n",
+        site.address
+    );
+    busy.write_all(head.as_bytes()).unwrap();
+    let mut go_on = [0; 25];
+    busy.read_exact(&mut go_on).unwrap();
+    assert_eq!(&go_on, b"HTTP/1.1 100 Continue\r\n\r\n", "the request is under way now");
+
+    site.stop.send(true).unwrap();
+    let mut rest = String::new();
+    idle.read_to_string(&mut rest).unwrap();
+    assert!(rest.ends_with("{\"status\":\"ok\"}"), "closed without another byte: {rest}");
+    busy.write_all(b"{}").unwrap();
+    let heard = hear(&mut busy);
+    assert_eq!((heard.error().as_str(), heard.header("connection")), ("NOT_FOUND", Some("close")));
+    site.runtime.block_on(site.serving).unwrap();
+    assert!(TcpStream::connect(site.address).is_err());
+}
+
+#[test]
+fn stop_ends_requests_that_outlast_the_grace() {
+    let site = Site::with(|settings| settings.stop_grace = Duration::from_millis(1));
+    let mut stuck = site.connect();
+    let head = format!(
+        "POST /plugins/p/invoke/a HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\
+         Expect: 100-continue\r\n\r\n",
+        site.address
+    );
+    stuck.write_all(head.as_bytes()).unwrap();
+    let mut go_on = [0; 25];
+    stuck.read_exact(&mut go_on).unwrap();
+    site.stop.send(true).unwrap();
+    site.runtime.block_on(site.serving).unwrap();
+    let mut rest = Vec::new();
+    let _reset = stuck.read_to_end(&mut rest);
+    assert_eq!(rest, b"");
+}

@@ -1,0 +1,79 @@
+//! Tries that run now: a second one with the same key waits for the first one's outcome.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
+use tokio::sync::OwnedMutexGuard;
+
+use crate::failure::{Code, Failure};
+use crate::store::sqlite::keys::KeyId;
+
+/// How many keys the table holds before those that nobody uses are thrown out.
+const SWEEP_AT: usize = 4096;
+
+/// One lock per key in flight. What a later try gets is decided by the record, not here: this only keeps it from
+/// filling the queue, and bounds its wait.
+#[derive(Debug, Default)]
+pub struct InFlight {
+    keys: Mutex<HashMap<KeyId, Arc<tokio::sync::Mutex<()>>>>,
+}
+
+impl InFlight {
+    /// Waits until no other try with this key is under way, and holds the key from then on.
+    ///
+    /// # Errors
+    /// `KEY_IN_PROGRESS` when the other one still runs after `limit`.
+    pub async fn wait(&self, id: &KeyId, limit: Duration) -> Result<OwnedMutexGuard<()>, Failure> {
+        let lock = self.lock_of(id);
+        tokio::time::timeout(limit, lock.lock_owned()).await.map_err(|_| {
+            Failure::new(
+                Code::KeyInProgress,
+                format!(
+                    "another try with this Idempotency-Key still runs after {limit:?}; try again with the same key"
+                ),
+            )
+        })
+    }
+
+    fn lock_of(&self, id: &KeyId) -> Arc<tokio::sync::Mutex<()>> {
+        let mut keys = match self.keys.lock() {
+            Ok(keys) => keys,
+            Err(poisoned) => poisoned.into_inner(),
+        };
+        if keys.len() >= SWEEP_AT {
+            // A guard and a waiter each hold a count of their own.
+            keys.retain(|_, lock| Arc::strong_count(lock) > 1);
+        }
+        keys.entry(id.clone()).or_default().clone()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn id(key: &str) -> KeyId {
+        KeyId { tenant: "t".to_owned(), operation: "p/a".to_owned(), key: key.to_owned() }
+    }
+
+    #[tokio::test]
+    async fn second_try_waits_for_the_first_and_other_keys_do_not() {
+        let in_flight = InFlight::default();
+        let first = in_flight.wait(&id("a"), Duration::from_secs(5)).await.unwrap();
+        assert!(in_flight.wait(&id("b"), Duration::ZERO).await.is_ok());
+        let second = in_flight.wait(&id("a"), Duration::ZERO).await;
+        assert_eq!(second.unwrap_err().code, Code::KeyInProgress);
+        drop(first);
+        assert!(in_flight.wait(&id("a"), Duration::ZERO).await.is_ok());
+    }
+
+    #[tokio::test]
+    async fn keys_that_nobody_uses_are_swept() {
+        let in_flight = InFlight::default();
+        for n in 0..SWEEP_AT * 2 {
+            drop(in_flight.wait(&id(&n.to_string()), Duration::ZERO).await.unwrap());
+        }
+        assert!(in_flight.keys.lock().unwrap().len() <= SWEEP_AT);
+    }
+}

@@ -1,0 +1,275 @@
+//! The HTTP cause: an invocation under a caller's key. Also the way in of `oncehost invoke`.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::{Value as Json, json};
+
+use crate::app::App;
+use crate::bindings::Scope;
+use crate::clock::Millis;
+use crate::failure::{Code, Failure, FieldFault};
+use crate::invoke::{Cause, Claim, Invocation, InvokeError, Outcome};
+use crate::plugin::{Action, InputSchema, KeyRule, Kind, Plugin, Replay};
+use crate::script::{EngineLimits, RunLimits};
+use crate::store::sqlite::Tx;
+use crate::store::sqlite::keys::{self, KeyId, KeyRecord};
+
+mod in_flight;
+pub mod key;
+pub mod request;
+
+pub use crate::invoke::{InvokeError as CallError, Outcome as Reply};
+pub use in_flight::InFlight;
+use request::Fingerprint;
+
+/// Who calls.
+#[derive(Clone, Debug, Default)]
+pub struct Caller {
+    pub tenant: String,
+    /// `None` in `dev`.
+    pub user: Option<User>,
+}
+
+/// `ctx.user`.
+#[derive(Clone, Debug, Default)]
+pub struct User {
+    pub subject: String,
+    pub scopes: Vec<String>,
+    pub claims: Json,
+}
+
+/// A call as it came in: nothing is checked yet but the credentials' form.
+pub struct Request {
+    pub plugin: String,
+    pub action: String,
+    /// The lines of the `Idempotency-Key` header, as raw bytes; empty without one.
+    pub key: Vec<Vec<u8>>,
+    /// The body, expected to be I-JSON.
+    pub body: Vec<u8>,
+}
+
+/// Does one call: checks it in the contract's order, replays or runs it, and gives the reply once it is on disk.
+/// `authenticate` runs after the body is parsed and before the action is looked up.
+///
+/// # Errors
+/// See [`InvokeError`]; nothing was committed then, unless the failure says that the outcome is unknown.
+pub async fn call(
+    app: &Arc<App>,
+    request: Request,
+    authenticate: impl FnOnce() -> Result<Caller, Failure>,
+) -> Result<Outcome, InvokeError> {
+    let input = request::parse(&request.body)?;
+    let caller = authenticate()?;
+    let (plugin, action) = find(app, &request.plugin, &request.action)?;
+    let key = key::parse(&request.key)?;
+    if key.is_none() && action.key == KeyRule::Required {
+        return Err(Failure::new(
+            Code::KeyRequired,
+            format!(
+                "{} needs an Idempotency-Key header: a name of this one intent, kept through its retries",
+                action.name
+            ),
+        )
+        .into());
+    }
+    let operation = format!("{}/{}", plugin.id, action.name);
+    let recorded = key.clone().filter(|_| action.kind == Kind::Write).map(|key| KeyId {
+        tenant: caller.tenant.clone(),
+        operation: operation.clone(),
+        key,
+    });
+    let hold = match &recorded {
+        Some(id) => Some(app.in_flight.wait(id, app.settings.key_wait).await?),
+        None => None,
+    };
+    let subject = caller.user.as_ref().map(|user| user.subject.as_str());
+    let cause: Box<dyn Cause> = match recorded {
+        Some(id) => Box::new(HttpCall {
+            id,
+            fingerprint: Fingerprint::new(&input, &action.transient, subject),
+            replay: action.replay,
+            reply_kept: millis(app.settings.reply_kept),
+            mark_kept: millis(app.settings.mark_kept),
+        }),
+        None => Box::new(Keyless),
+    };
+    let now = app.clock.now();
+    let invocation = Invocation {
+        entry: action.entry,
+        input_fault: action.input.as_ref().and_then(|schema| check_input(schema, &input)),
+        // Parsed and written again: the engine's JSON reader then meets nothing but what was checked here.
+        input: input.to_string(),
+        limits: run_limits(app, &plugin, action.kind),
+        engine: engine_limits(app, &plugin),
+        payload_limit: app.settings.reply_limit,
+        cause,
+        scope: Scope {
+            action: action.name.clone(),
+            user: caller.user.as_ref().map_or(
+                Json::Null,
+                |user| json!({ "subject": user.subject, "scopes": user.scopes, "claims": user.claims }),
+            ),
+            tenant: caller.tenant,
+            operation,
+            key,
+            invocation: app.ids.rising(now).to_string(),
+            now,
+            may_write: action.kind == Kind::Write,
+            ids: app.ids.clone(),
+            plugin: plugin.clone(),
+        },
+    };
+    app.lane(&plugin.id).invoke(Arc::new(invocation), action.kind, hold).await
+}
+
+fn find(app: &App, plugin: &str, action: &str) -> Result<(Arc<Plugin>, Arc<Action>), Failure> {
+    let registry = app.registry();
+    let Some(found) = registry.plugins.get(plugin) else {
+        if registry.broken.contains_key(plugin) {
+            return Err(Failure::new(
+                Code::NotFound,
+                format!("the plugin \"{plugin}\" did not load; its faults are in the host's log"),
+            ));
+        }
+        let near = nearest(registry.plugins.keys(), plugin);
+        return Err(Failure::new(Code::NotFound, format!("there is no plugin \"{plugin}\"{near}")));
+    };
+    let Some(action) = found.actions.get(action) else {
+        let near = nearest(found.actions.keys(), action);
+        return Err(Failure::new(Code::NotFound, format!("the plugin \"{plugin}\" has no action \"{action}\"{near}")));
+    };
+    Ok((found.clone(), action.clone()))
+}
+
+fn nearest<'a>(names: impl Iterator<Item = &'a String>, wanted: &str) -> String {
+    names
+        .map(|name| (strsim::jaro_winkler(name, wanted), name))
+        .filter(|(likeness, _)| *likeness > 0.7)
+        .max_by(|a, b| a.0.total_cmp(&b.0))
+        .map_or_else(String::new, |(_, name)| format!("; did you mean \"{name}\"?"))
+}
+
+fn check_input(schema: &InputSchema, input: &Json) -> Option<Failure> {
+    let fields: Vec<FieldFault> = schema
+        .validator
+        .iter_errors(input)
+        .take(20)
+        // The masked form, since values may be secrets.
+        .map(|error| FieldFault { pointer: error.instance_path().to_string(), message: error.masked().to_string() })
+        .collect();
+    let first = fields.first()?;
+    let place = if first.pointer.is_empty() { String::new() } else { format!(" at {}", first.pointer) };
+    let mut failure =
+        Failure::new(Code::Validation, format!("the input is not what the action declares{place}: {}", first.message));
+    failure.fields = fields;
+    Some(failure)
+}
+
+fn run_limits(app: &App, plugin: &Plugin, kind: Kind) -> RunLimits {
+    let (own, default) = match kind {
+        Kind::Write => (plugin.limits.handler_ms, app.settings.handler_time),
+        Kind::Read => (plugin.limits.read_ms, app.settings.read_time),
+    };
+    let limits = RunLimits::default();
+    RunLimits {
+        time: own.map_or(default, Duration::from_millis),
+        result: size(plugin.limits.result_bytes, app.settings.reply_limit),
+        host_calls: plugin.limits.host_calls.unwrap_or(limits.host_calls),
+        log_lines: plugin.limits.log_lines.unwrap_or(limits.log_lines),
+        ..limits
+    }
+}
+
+fn engine_limits(app: &App, plugin: &Plugin) -> EngineLimits {
+    EngineLimits {
+        memory: size(plugin.limits.memory_bytes, app.settings.memory),
+        stack: size(plugin.limits.stack_bytes, app.settings.stack),
+    }
+}
+
+fn size(own: Option<u64>, default: usize) -> usize {
+    own.map_or(default, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
+}
+
+fn millis(duration: Duration) -> Millis {
+    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
+}
+
+/// A call without a key: it runs each time.
+#[derive(Debug)]
+struct Keyless;
+
+impl Cause for Keyless {
+    fn claim(&self, _tx: &Tx, _now: Millis) -> Result<Claim, Failure> {
+        Ok(Claim::Run)
+    }
+
+    fn settle(&self, _tx: &Tx, data: &str, _now: Millis) -> Result<Outcome, Failure> {
+        Ok(Outcome { data: data.into(), replayed: false, expires: None })
+    }
+
+    fn is_recorded(&self) -> bool {
+        false
+    }
+}
+
+/// A call under a key.
+#[derive(Debug)]
+struct HttpCall {
+    id: KeyId,
+    fingerprint: Fingerprint,
+    replay: Replay,
+    reply_kept: Millis,
+    mark_kept: Millis,
+}
+
+impl Cause for HttpCall {
+    /// Compares with the record: none → run, another request → `KEY_REUSED`, a kept reply → that, a mark →
+    /// `KEY_EXPIRED`. With `replay: 'rerun'` an equal request runs again.
+    fn claim(&self, tx: &Tx, now: Millis) -> Result<Claim, Failure> {
+        let Some(record) = keys::find(tx, &self.id)? else { return Ok(Claim::Run) };
+        if now >= record.committed_at.saturating_add(self.mark_kept) {
+            return Ok(Claim::Run);
+        }
+        if record.request_hash != self.fingerprint.hash {
+            return Err(Failure::new(
+                Code::KeyReused,
+                format!(
+                    "this Idempotency-Key was used for another request ({}); use a new key for a new intent",
+                    self.fingerprint.difference(&record.fields)
+                ),
+            ));
+        }
+        if self.replay == Replay::Rerun {
+            return Ok(Claim::Run);
+        }
+        let expires = record.committed_at.saturating_add(self.reply_kept);
+        match record.reply {
+            Some(reply) if now < expires => {
+                Ok(Claim::Done(Outcome { data: reply.into(), replayed: true, expires: Some(expires) }))
+            }
+            Some(_) | None => Err(Failure::new(
+                Code::KeyExpired,
+                "this was done before under this Idempotency-Key, but its reply is no longer kept; read the data to see \
+                 its result, or use a new key to do it again",
+            )),
+        }
+    }
+
+    fn settle(&self, tx: &Tx, data: &str, now: Millis) -> Result<Outcome, Failure> {
+        let record = KeyRecord {
+            request_hash: self.fingerprint.hash,
+            fields: self.fingerprint.fields.clone(),
+            reply: Some(data.to_owned()),
+            committed_at: now,
+        };
+        keys::keep(tx, &self.id, &record, now.saturating_sub(self.mark_kept))?;
+        let expires = (self.replay == Replay::Response).then(|| now.saturating_add(self.reply_kept));
+        Ok(Outcome { data: data.into(), replayed: false, expires })
+    }
+
+    fn is_recorded(&self) -> bool {
+        true
+    }
+}

@@ -1,0 +1,32 @@
+//! A thread's script engine, kept from run to run as long as it serves.
+
+use std::sync::Arc;
+
+use crate::failure::{Code, Failure};
+use crate::invoke::Invocation;
+use crate::plugin::Code as Modules;
+use crate::script::Engine;
+
+/// The engine of the plugin's present version.
+#[derive(Default)]
+pub(super) struct KeptEngine(Option<(Arc<Modules>, Engine)>);
+
+impl KeptEngine {
+    /// An engine that is fit for a run of `invocation`: of its version of the plugin, and not spent.
+    pub fn for_run(&mut self, invocation: &Invocation) -> Result<&mut Engine, Failure> {
+        let code = &invocation.scope.plugin.code;
+        let fits = |kept: &(Arc<Modules>, Engine)| Arc::ptr_eq(&kept.0, code) && !kept.1.is_spent();
+        if !self.0.as_ref().is_some_and(fits) {
+            // The old one first, so that two heaps never stand side by side.
+            self.0 = None;
+            let engine = Engine::new(invocation.engine.clone()).map_err(|error| {
+                Failure::new(Code::Limit, format!("no script engine could be made within the limits: {error:?}"))
+            })?;
+            self.0 = Some((code.clone(), engine));
+        }
+        match &mut self.0 {
+            Some((_, engine)) => Ok(engine),
+            None => Err(Failure::new(Code::Unavailable, "no script engine")),
+        }
+    }
+}

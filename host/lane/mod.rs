@@ -1,0 +1,252 @@
+//! A lane per plugin: a bounded queue, one writer that owns the database's write connection and a script engine,
+//! and readers beside it. Its door is messages only: work goes in, a reply comes out. Threads start on first use and
+//! end when there is nothing to do.
+
+use std::path::PathBuf;
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::{Duration, Instant};
+
+use crossbeam_channel::{Receiver, Sender, TrySendError};
+use tokio::sync::{Notify, oneshot};
+
+use crate::clock::Clock;
+use crate::failure::{Code, Failure};
+use crate::invoke::{Invocation, InvokeError, Outcome};
+use crate::plugin::Kind;
+use crate::store::sqlite::Shared;
+
+mod group;
+mod kept;
+mod reader;
+mod watchdog;
+mod writer;
+
+pub use watchdog::Watchdog;
+
+/// Bytes of a lane thread's stack: the script engine's share (see `EngineLimits::stack`) and the host's own.
+const THREAD_STACK: usize = 8 << 20;
+
+/// What an invocation came to.
+pub type Reply = Result<Outcome, InvokeError>;
+
+/// What all lanes share.
+#[derive(Clone)]
+pub struct LaneSettings {
+    /// Invocations that may wait.
+    pub queue: usize,
+    /// How long a thread without work stays.
+    pub idle: Duration,
+    /// Threads that run read actions.
+    pub readers: usize,
+    pub clock: Arc<dyn Clock>,
+    pub watchdog: Arc<Watchdog>,
+}
+
+/// An invocation on its way through a lane.
+pub(crate) struct Job {
+    pub invocation: Arc<Invocation>,
+    pub reply: oneshot::Sender<Reply>,
+    /// Held until the reply is on its way: later tries with the same key wait for it.
+    pub _hold: Option<tokio::sync::OwnedMutexGuard<()>>,
+}
+
+/// Work that needs the connection for itself.
+type Exclusive = Box<dyn FnOnce(&Arc<Shared>) + Send>;
+
+/// What a writer does.
+pub(crate) enum Work {
+    Invoke(Job),
+    /// Something that needs the connection for itself, between groups.
+    Exclusive(Exclusive),
+}
+
+/// A plugin's lane.
+pub struct Lane {
+    plugin: String,
+    path: PathBuf,
+    settings: LaneSettings,
+    write: Mutex<Door<Work>>,
+    read: Mutex<Door<Job>>,
+    /// Told each time a thread ends.
+    ended: Notify,
+}
+
+/// The way in to one kind of thread.
+struct Door<T> {
+    /// `None` while no thread runs, and for good once `closed`.
+    sender: Option<Sender<T>>,
+    /// The other end, for threads that start later.
+    queue: Option<Receiver<T>>,
+    threads: usize,
+    closed: bool,
+}
+
+impl<T> Default for Door<T> {
+    fn default() -> Self {
+        Self { sender: None, queue: None, threads: 0, closed: false }
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    match mutex.lock() {
+        Ok(guard) => guard,
+        Err(poisoned) => poisoned.into_inner(),
+    }
+}
+
+impl Lane {
+    /// A lane for the plugin whose database is at `path`. Nothing is opened yet.
+    pub fn new(plugin: &str, path: PathBuf, settings: LaneSettings) -> Arc<Self> {
+        Arc::new(Self {
+            plugin: plugin.to_owned(),
+            path,
+            settings,
+            write: Mutex::default(),
+            read: Mutex::default(),
+            ended: Notify::new(),
+        })
+    }
+
+    /// Does an invocation and gives its reply, once what it rests on is on disk.
+    ///
+    /// # Errors
+    /// See [`InvokeError`]; `OVERLOADED` when the queue is full.
+    pub async fn invoke(
+        self: &Arc<Self>,
+        invocation: Arc<Invocation>,
+        kind: Kind,
+        hold: Option<tokio::sync::OwnedMutexGuard<()>>,
+    ) -> Reply {
+        let (reply, answer) = oneshot::channel();
+        let job = Job { invocation, reply, _hold: hold };
+        match kind {
+            Kind::Write => self.send_write(Work::Invoke(job))?,
+            Kind::Read => self.send_read(job)?,
+        }
+        answer.await.unwrap_or_else(|_| Err(unknown_outcome().into()))
+    }
+
+    /// Runs `work` with the write connection for itself, outside any transaction.
+    ///
+    /// # Errors
+    /// `OVERLOADED` when the queue is full, `UNAVAILABLE` when the database cannot be opened.
+    pub async fn exclusive<R: Send + 'static>(
+        self: &Arc<Self>,
+        work: impl FnOnce(&Arc<Shared>) -> R + Send + 'static,
+    ) -> Result<R, Failure> {
+        let (reply, answer) = oneshot::channel();
+        let work = Box::new(move |shared: &Arc<Shared>| {
+            // Whoever asked may have gone away meanwhile; the work is done all the same.
+            drop(reply.send(work(shared)));
+        });
+        self.send_write(Work::Exclusive(work))?;
+        answer.await.map_err(|_| {
+            Failure::new(
+                Code::Unavailable,
+                format!("the database of {} cannot be opened; the log says why", self.plugin),
+            )
+        })
+    }
+
+    fn send_write(self: &Arc<Self>, work: Work) -> Result<(), Failure> {
+        let mut door = lock(&self.write);
+        if door.closed {
+            return Err(stopping());
+        }
+        let sender = match &door.sender {
+            Some(sender) => sender.clone(),
+            None => {
+                let (sender, receiver) = crossbeam_channel::bounded(self.settings.queue);
+                writer::start(self, &receiver, None, &mut door)?;
+                door.sender = Some(sender.clone());
+                sender
+            }
+        };
+        // Under the lock, so that no work falls behind a writer that is about to end.
+        sender.try_send(work).map_err(|error| self.refused(matches!(error, TrySendError::Full(_))))
+    }
+
+    fn send_read(self: &Arc<Self>, job: Job) -> Result<(), Failure> {
+        let mut door = lock(&self.read);
+        if door.closed {
+            return Err(stopping());
+        }
+        let (sender, queue) = match (&door.sender, &door.queue) {
+            (Some(sender), Some(queue)) => (sender.clone(), queue.clone()),
+            _ => crossbeam_channel::bounded(self.settings.queue),
+        };
+        // One more thread as long as calls wait, up to the limit.
+        if door.threads == 0 || (!queue.is_empty() && door.threads < self.settings.readers) {
+            reader::start(self, &queue, &mut door)?;
+        }
+        door.sender = Some(sender.clone());
+        door.queue = Some(queue);
+        sender.try_send(job).map_err(|error| self.refused(matches!(error, TrySendError::Full(_))))
+    }
+
+    fn refused(&self, full: bool) -> Failure {
+        if full {
+            return Failure::new(
+                Code::Overloaded,
+                format!("{} calls of {} wait already; try again shortly", self.settings.queue, self.plugin),
+            );
+        }
+        Failure::new(Code::Unavailable, format!("the lane of {} just ended; try again", self.plugin))
+    }
+
+    /// Takes no more work and waits until what is in the queue is done, at most until `deadline`.
+    pub async fn close(&self, deadline: Instant) {
+        fn shut<T>(door: &Mutex<Door<T>>) {
+            let mut door = lock(door);
+            door.closed = true;
+            door.sender = None;
+            door.queue = None;
+        }
+        shut(&self.write);
+        shut(&self.read);
+        loop {
+            let ended = self.ended.notified();
+            if self.threads() == 0 || tokio::time::timeout_at(deadline.into(), ended).await.is_err() {
+                return;
+            }
+        }
+    }
+
+    /// Threads that are running now.
+    pub fn threads(&self) -> usize {
+        lock(&self.write).threads + lock(&self.read).threads
+    }
+}
+
+/// Opens a door again whose thread broke off, so that the next call starts a new one. Calls that were in it hear that
+/// their outcome is unknown.
+struct Broken<'a, T>(&'a Mutex<Door<T>>);
+
+impl<T> Drop for Broken<'_, T> {
+    fn drop(&mut self) {
+        if std::thread::panicking() {
+            let mut door = lock(self.0);
+            door.threads = door.threads.saturating_sub(1);
+            door.sender = None;
+            door.queue = None;
+        }
+    }
+}
+
+fn stopping() -> Failure {
+    Failure::new(Code::Overloaded, "the host is shutting down; try again on the next one")
+}
+
+fn unknown_outcome() -> Failure {
+    Failure::new(
+        Code::Unavailable,
+        "the database failed while this was being committed, and the outcome is unknown; call again with the same \
+         Idempotency-Key to find out",
+    )
+}
+
+fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
+    std::thread::Builder::new().name(name.to_owned()).stack_size(THREAD_STACK).spawn(work).map(drop).map_err(|error| {
+        Failure::new(Code::Overloaded, format!("the machine has no thread left for this call: {error}"))
+    })
+}

@@ -1,0 +1,131 @@
+//! The last resort against a script that neither ends nor can be interrupted: its transaction is rolled back and
+//! taken from it, its caller is told, and a new thread goes on with the others. The stuck thread is left behind;
+//! when it wakes up it finds that nothing belongs to it any more.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, Weak};
+use std::time::{Duration, Instant};
+
+use super::{Job, lock};
+use crate::failure::{Code, Failure};
+use crate::store::sqlite::Shared;
+
+/// How long past its limit a run may still take: the script engine's own interrupt comes first.
+const GRACE: Duration = Duration::from_millis(500);
+/// How often the runs are looked at.
+const ROUND: Duration = Duration::from_millis(100);
+
+/// A thread's place of work, as much of it as the watchdog must be able to take away.
+pub(super) struct Desk {
+    pub shared: Arc<Shared>,
+    /// What has been taken from the queue and is not answered yet.
+    pub backlog: Mutex<Vec<Job>>,
+    running: Mutex<Option<Running>>,
+    /// Goes on with the rest of the backlog.
+    successor: Box<dyn Fn(Vec<Job>) + Send + Sync>,
+}
+
+struct Running {
+    /// Place in the backlog.
+    index: usize,
+    latest: Instant,
+}
+
+impl Desk {
+    pub fn new(shared: Arc<Shared>, successor: impl Fn(Vec<Job>) + Send + Sync + 'static) -> Arc<Self> {
+        Arc::new(Self { shared, backlog: Mutex::default(), running: Mutex::default(), successor: Box::new(successor) })
+    }
+
+    /// Says that the job at `index` of the backlog runs from now, and may take `limit`.
+    pub fn begin(&self, index: usize, limit: Duration) {
+        *lock(&self.running) = Some(Running { index, latest: Instant::now() + limit + GRACE });
+    }
+
+    /// Says that it has ended.
+    pub fn end(&self) {
+        *lock(&self.running) = None;
+    }
+
+    /// Takes the desk away from a thread whose run is too late. Gives whether it did.
+    fn relieve(&self, now: Instant) -> bool {
+        // A run that is inside a host call is not stuck in the engine: queries have a limit of their own.
+        let Some(connection) = self.shared.try_lock() else { return false };
+        let mut running = lock(&self.running);
+        let index = match running.as_ref() {
+            Some(run) if run.latest < now => run.index,
+            Some(_) | None => return false,
+        };
+        *running = None;
+        self.shared.part();
+        if !connection.is_autocommit()
+            && let Err(error) = connection.execute_batch("ROLLBACK")
+        {
+            tracing::error!(%error, "the rollback of a stuck run failed");
+        }
+        drop(connection);
+        let mut jobs = std::mem::take(&mut *lock(&self.backlog));
+        if index < jobs.len() {
+            let culprit = jobs.remove(index);
+            let scope = &culprit.invocation.scope;
+            tracing::error!(operation = scope.operation, invocation = scope.invocation, "a stuck handler was given up");
+            let failure = Failure::new(
+                Code::Limit,
+                format!(
+                    "the handler ran past its limit of {:?} in a built-in that cannot be interrupted, and was given up; \
+                     work on less data at once",
+                    culprit.invocation.limits.time
+                ),
+            );
+            // The caller may have gone away.
+            let _ = culprit.reply.send(Err(failure.into()));
+        }
+        drop(running);
+        (self.successor)(jobs);
+        true
+    }
+}
+
+/// Looks at all desks, from a thread of its own that ends with the last handle.
+#[derive(Default)]
+pub struct Watchdog {
+    desks: Mutex<Vec<Weak<Desk>>>,
+    relieved: AtomicU64,
+}
+
+impl Watchdog {
+    /// Starts the thread.
+    ///
+    /// # Errors
+    /// When the operating system has no thread left.
+    pub fn start() -> std::io::Result<Arc<Self>> {
+        let watchdog = Arc::new(Self::default());
+        let weak = Arc::downgrade(&watchdog);
+        std::thread::Builder::new().name("watchdog".to_owned()).spawn(move || {
+            while let Some(watchdog) = weak.upgrade() {
+                watchdog.round(Instant::now());
+                drop(watchdog);
+                std::thread::park_timeout(ROUND);
+            }
+        })?;
+        Ok(watchdog)
+    }
+
+    pub(super) fn watch(&self, desk: &Arc<Desk>) {
+        lock(&self.desks).push(Arc::downgrade(desk));
+    }
+
+    fn round(&self, now: Instant) {
+        let desks: Vec<_> = {
+            let mut desks = lock(&self.desks);
+            desks.retain(|desk| desk.strong_count() > 0);
+            desks.iter().filter_map(Weak::upgrade).collect()
+        };
+        let relieved = desks.iter().filter(|desk| desk.relieve(now)).count();
+        self.relieved.fetch_add(u64::try_from(relieved).unwrap_or(0), Ordering::Relaxed);
+    }
+
+    /// How many runs had to be given up: each is a built-in that lacks a guard.
+    pub fn relieved(&self) -> u64 {
+        self.relieved.load(Ordering::Relaxed)
+    }
+}

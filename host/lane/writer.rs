@@ -1,0 +1,178 @@
+//! The one thread that writes a plugin's database.
+
+use std::sync::Arc;
+
+use crossbeam_channel::{Receiver, RecvTimeoutError};
+
+use super::group::{Parted, commit_together};
+use super::watchdog::Desk;
+use super::{Broken, Door, Job, Lane, Reply, Work, lock, spawn};
+use crate::failure::Failure;
+use crate::invoke::{self, Invocation};
+use crate::lane::kept::KeptEngine;
+use crate::store::sqlite::{Access, Shared, Tx};
+
+/// The most invocations that share a commit.
+const GROUP: usize = 256;
+
+/// What a writer takes over from one that got stuck.
+pub(super) type Resumed = (Arc<Shared>, Vec<Job>);
+
+struct Writer {
+    lane: Arc<Lane>,
+    queue: Receiver<Work>,
+    desk: Option<Arc<Desk>>,
+    engine: KeptEngine,
+}
+
+/// Starts the writer of a lane. The door is locked by the caller.
+pub(super) fn start(
+    lane: &Arc<Lane>,
+    queue: &Receiver<Work>,
+    resumed: Option<Resumed>,
+    door: &mut Door<Work>,
+) -> Result<(), Failure> {
+    let (lane, queue) = (lane.clone(), queue.clone());
+    spawn(&format!("write {}", lane.plugin), move || {
+        let _broken = Broken(&lane.write);
+        // Here, since a script engine never leaves its thread.
+        let mut writer = Writer { lane: lane.clone(), queue, desk: None, engine: KeptEngine::default() };
+        let ended = resumed.map_or(Ok(()), |(shared, jobs)| {
+            let desk = writer.sit_down(shared);
+            writer.serve(&desk, jobs)
+        });
+        if ended.and_then(|()| writer.work()).is_ok() {
+            lane.ended.notify_waiters();
+        }
+    })?;
+    door.threads += 1;
+    Ok(())
+}
+
+impl Writer {
+    /// Works until the lane closes or has been idle for long enough.
+    fn work(&mut self) -> Result<(), Parted> {
+        let mut next = None;
+        loop {
+            let work = match next.take() {
+                Some(work) => work,
+                None => match self.queue.recv_timeout(self.lane.settings.idle) {
+                    Ok(work) => work,
+                    Err(RecvTimeoutError::Disconnected) => break,
+                    Err(RecvTimeoutError::Timeout) if self.may_leave() => return Ok(()),
+                    Err(RecvTimeoutError::Timeout) => continue,
+                },
+            };
+            let desk = match self.desk() {
+                Ok(desk) => desk,
+                Err(failure) => {
+                    refuse(work, &failure);
+                    continue;
+                }
+            };
+            match work {
+                Work::Exclusive(work) => work(&desk.shared),
+                Work::Invoke(job) => {
+                    let mut jobs = vec![job];
+                    while jobs.len() < GROUP && next.is_none() {
+                        match self.queue.try_recv() {
+                            Ok(Work::Invoke(job)) => jobs.push(job),
+                            Ok(exclusive @ Work::Exclusive(_)) => next = Some(exclusive),
+                            Err(_) => break,
+                        }
+                    }
+                    if self.serve(&desk, jobs).is_err() {
+                        self.pass_on(next);
+                        return Err(Parted);
+                    }
+                }
+            }
+        }
+        lock(&self.lane.write).threads -= 1;
+        Ok(())
+    }
+
+    /// Runs jobs in groups until all are answered.
+    fn serve(&mut self, desk: &Arc<Desk>, jobs: Vec<Job>) -> Result<(), Parted> {
+        *lock(&desk.backlog) = jobs;
+        loop {
+            let group: Vec<Arc<Invocation>> = lock(&desk.backlog).iter().map(|job| job.invocation.clone()).collect();
+            if group.is_empty() {
+                return Ok(());
+            }
+            let replies = commit_together(&desk.shared, &group, &mut |index, invocation, tx| {
+                self.run(desk, index, invocation, tx)
+            })?;
+            crate::crash_point!("before-replies");
+            let answered: Vec<Job> = lock(&desk.backlog).drain(..replies.len()).collect();
+            for (job, reply) in answered.into_iter().zip(replies) {
+                // Who asked may have gone away; the key's record keeps the reply for the next try.
+                let _ = job.reply.send(reply);
+            }
+        }
+    }
+
+    fn run(&mut self, desk: &Desk, index: usize, invocation: &Invocation, tx: &Tx) -> Reply {
+        let engine = self.engine.for_run(invocation)?;
+        desk.begin(index, invocation.limits.time);
+        let reply = invoke::invoke(invocation, engine, tx, self.lane.settings.clock.now());
+        desk.end();
+        reply
+    }
+
+    fn desk(&mut self) -> Result<Arc<Desk>, Failure> {
+        if let Some(desk) = &self.desk {
+            return Ok(desk.clone());
+        }
+        let shared = Shared::open(&self.lane.path, Access::Write).inspect_err(|error| tracing::error!(%error))?;
+        Ok(self.sit_down(shared))
+    }
+
+    fn sit_down(&mut self, shared: Arc<Shared>) -> Arc<Desk> {
+        let (lane, queue, connection) = (self.lane.clone(), self.queue.clone(), shared.clone());
+        let desk = Desk::new(shared, move |jobs| {
+            let mut door = lock(&lane.write);
+            // The stuck thread no longer counts.
+            door.threads -= 1;
+            if let Err(failure) = start(&lane, &queue, Some((connection.clone(), jobs)), &mut door) {
+                // The queue's other end goes with this: who waits is told that the outcome is unknown.
+                tracing::error!(%failure, "no new writer could be started");
+                door.sender = None;
+            }
+        });
+        self.lane.settings.watchdog.watch(&desk);
+        self.desk = Some(desk.clone());
+        desk
+    }
+
+    /// Ends the writer of an idle lane, unless work came in at the last moment.
+    fn may_leave(&self) -> bool {
+        let mut door = lock(&self.lane.write);
+        if self.queue.is_empty() {
+            door.sender = None;
+            door.threads -= 1;
+            return true;
+        }
+        false
+    }
+
+    /// Gives back what was taken from the queue by a writer that was relieved.
+    fn pass_on(&self, work: Option<Work>) {
+        if let Some(work) = work
+            && let Err(failure) = self.lane.send_write(work)
+        {
+            tracing::warn!(%failure, "work of a stuck writer could not be passed on");
+        }
+    }
+}
+
+fn refuse(work: Work, failure: &Failure) {
+    match work {
+        Work::Invoke(job) => {
+            // Who asked may have gone away.
+            let _ = job.reply.send(Err(failure.clone().into()));
+        }
+        // Dropping it tells who waits.
+        Work::Exclusive(work) => drop(work),
+    }
+}

@@ -1,0 +1,417 @@
+//! The modules of a plugin, joined: every import is resolved and checked when the plugin loads, and each file becomes
+//! a factory (see `compile.rs`) whose import slots are indices of the others.
+//!
+//! The rules are those of ECMA-262, section 16.2.1.7: names that come through `export *` are settled here (an
+//! ambiguous one is nobody's), so that a missing export is a fault at its import and not `undefined` at night.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::fmt::Write as _;
+use std::path::{Path, PathBuf};
+
+use oxc_sourcemap::{SourceMap, Token};
+
+use super::compile::{self, Dialect, Names, Source, Unit};
+use super::fault::did_you_mean;
+use super::resolve::{Resolver, package_name};
+use super::{Code, Fault, Module};
+
+/// Collects a plugin's modules from its entries.
+pub(super) struct Bundler<'p> {
+    plugin: &'p str,
+    /// The folder's name, which faults begin with.
+    folder: &'p str,
+    resolver: Resolver,
+    files: Vec<File>,
+    index: HashMap<PathBuf, usize>,
+    faults: Vec<Fault>,
+}
+
+struct File {
+    path: PathBuf,
+    /// Relative to the plugin's folder, with `/`.
+    shown: String,
+    source: String,
+    /// `None` where the file has faults of its own.
+    unit: Option<Unit>,
+    /// The files that the unit's requests mean; `None` where there is a fault instead.
+    slots: Vec<Option<usize>>,
+}
+
+/// All modules of a plugin, and what is wrong with them.
+pub(super) struct Bundle {
+    pub code: Code,
+    pub faults: Vec<Fault>,
+    /// For each module what it exports.
+    pub exports: Vec<BTreeSet<String>>,
+    /// For each module whether it and everything it imports is without fault.
+    pub sound: Vec<bool>,
+}
+
+/// What a name of a module is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+enum Found {
+    /// A binding of a file, or (`None`) its namespace.
+    Value(usize, Option<String>),
+    /// A type, which is not there at run time.
+    Type,
+    Missing,
+    /// Two `export *` give different values.
+    Ambiguous,
+    /// A file with faults is in the way.
+    Unknown,
+}
+
+impl<'p> Bundler<'p> {
+    /// A bundler for the plugin in `root`, a canonical path.
+    pub(super) fn new(plugin: &'p str, folder: &'p str, root: PathBuf) -> Self {
+        let resolver = Resolver::new(root);
+        Self { plugin, folder, resolver, files: Vec::new(), index: HashMap::new(), faults: Vec::new() }
+    }
+
+    /// Adds a file of the plugin, with everything that it imports, and gives its index.
+    pub(super) fn entry(&mut self, path: &Path) -> usize {
+        let entry = self.file(path);
+        let mut next = entry;
+        while next < self.files.len() {
+            self.follow(next);
+            next += 1;
+        }
+        entry
+    }
+
+    fn file(&mut self, path: &Path) -> usize {
+        if let Some(index) = self.index.get(path) {
+            return *index;
+        }
+        let shown = shown(path.strip_prefix(self.resolver.root()).unwrap_or(path));
+        let (source, unit) = match read(path) {
+            Ok(source) => {
+                let unit = self.compile(path, &shown, &source);
+                (source, unit)
+            }
+            Err(message) => {
+                self.faults.push(Fault::in_file(format!("{}/{shown}", self.folder), message));
+                (String::new(), None)
+            }
+        };
+        let slots = Vec::new();
+        self.files.push(File { path: path.to_owned(), shown, source, unit, slots });
+        self.index.insert(path.to_owned(), self.files.len() - 1);
+        self.files.len() - 1
+    }
+
+    fn compile(&mut self, path: &Path, shown: &str, source: &str) -> Option<Unit> {
+        let ending = path.extension().unwrap_or_default().to_string_lossy().into_owned();
+        let dialect = Dialect {
+            typescript: matches!(ending.as_str(), "ts" | "mts"),
+            package: shown.split('/').any(|part| part == "node_modules"),
+        };
+        let compiled = match ending.as_str() {
+            "json" => compile::compile_json(source),
+            _ => compile::compile(source, dialect),
+        };
+        match compiled {
+            Ok(unit) => Some(unit),
+            Err(flaws) => {
+                let file = format!("{}/{shown}", self.folder);
+                self.faults.extend(flaws.into_iter().map(|flaw| Fault::at(&file, source, flaw.offset, flaw.message)));
+                None
+            }
+        }
+    }
+
+    /// Resolves the requests of a file that was added.
+    fn follow(&mut self, index: usize) {
+        let file = &self.files[index];
+        let Some(unit) = &file.unit else { return };
+        if !file.slots.is_empty() {
+            return;
+        }
+        let from = file.path.clone();
+        let requests: Vec<_> = unit.requests.iter().map(|it| (it.specifier.clone(), it.offset)).collect();
+        let mut slots = Vec::with_capacity(requests.len());
+        for (specifier, offset) in requests {
+            let target = self.resolver.resolve(&from, &specifier).and_then(|path| self.target(&specifier, &path));
+            slots.push(match target {
+                Ok(target) => Some(target),
+                Err(message) => {
+                    self.fault(index, offset, message);
+                    None
+                }
+            });
+        }
+        self.files[index].slots = slots;
+    }
+
+    fn target(&mut self, specifier: &str, path: &Path) -> Result<usize, String> {
+        let ending = path.extension().unwrap_or_default().to_string_lossy().into_owned();
+        if !matches!(ending.as_str(), "ts" | "mts" | "js" | "mjs" | "json" | "cjs" | "cts") {
+            return Err(format!("`{specifier}` is a file that cannot be imported: only .ts, .js and .json files can"));
+        }
+        if !matches!(ending.as_str(), "cjs" | "cts") {
+            let target = self.file(path);
+            if !self.files[target].unit.as_ref().is_some_and(|unit| unit.commonjs) {
+                return Ok(target);
+            }
+        }
+        let name = package_name(specifier);
+        Err(format!(
+            "`{specifier}` is CommonJS ({}), and only ES modules run here: take a version or a package that ships ES \
+             modules, or bundle it once, `npx esbuild {name} --bundle --format=esm --outfile=lib/{}.js`, and import that",
+            shown(path.strip_prefix(self.resolver.root()).unwrap_or(path)),
+            name.rsplit('/').next().unwrap_or(name),
+        ))
+    }
+
+    fn fault(&mut self, index: usize, offset: usize, message: impl Into<String>) {
+        let file = &self.files[index];
+        self.faults.push(Fault::at(format!("{}/{}", self.folder, file.shown), &file.source, offset, message));
+    }
+
+    /// Joins the files.
+    pub(super) fn finish(mut self) -> Bundle {
+        let mut exports = Vec::with_capacity(self.files.len());
+        let mut broken: Vec<bool> = Vec::with_capacity(self.files.len());
+        let mut prologues = Vec::with_capacity(self.files.len());
+        for index in 0..self.files.len() {
+            let before = self.faults.len();
+            self.check_imports(index);
+            let getters = self.getters(index);
+            let file = &self.files[index];
+            broken.push(self.faults.len() > before || file.unit.is_none() || file.slots.contains(&None));
+            prologues.push(prologue(file, &getters));
+            exports.push(getters.into_keys().collect());
+        }
+        let sound = self.sound(broken);
+        let modules = self.files.into_iter().zip(prologues);
+        let modules = modules.map(|(file, prologue)| module(self.plugin, file, &prologue)).collect();
+        let code = Code { plugin: self.plugin.to_owned(), modules };
+        Bundle { code, faults: self.faults, exports, sound }
+    }
+
+    /// Spreads brokenness from what is imported to who imports it.
+    fn sound(&self, mut broken: Vec<bool>) -> Vec<bool> {
+        loop {
+            let spread = |index: &usize| {
+                let targets = self.files[*index].slots.iter().flatten();
+                !broken[*index] && targets.into_iter().any(|target| broken[*target])
+            };
+            let newly: Vec<usize> = (0..self.files.len()).filter(spread).collect();
+            if newly.is_empty() {
+                return broken.into_iter().map(|broken| !broken).collect();
+            }
+            newly.into_iter().for_each(|index| broken[index] = true);
+        }
+    }
+
+    fn check_imports(&mut self, index: usize) {
+        let Some(unit) = &self.files[index].unit else { return };
+        let mut found = Vec::new();
+        for import in &unit.imports {
+            let specifier = &unit.requests[import.slot].specifier;
+            if let Some(message) = self.complaint(index, import.slot, &import.name, specifier) {
+                found.push((import.offset, message));
+            }
+        }
+        found.into_iter().for_each(|(offset, message)| self.fault(index, offset, message));
+    }
+
+    /// What is wrong with taking `name` from a slot, if anything is.
+    fn complaint(&self, index: usize, slot: usize, name: &str, specifier: &str) -> Option<String> {
+        let target = self.slot(index, slot)?;
+        match self.find(target, name, &mut HashSet::new()) {
+            Found::Value(..) | Found::Type | Found::Unknown => None,
+            Found::Ambiguous => Some(format!(
+                "`{specifier}` exports `{name}` twice, through two `export *` that mean different things: export it by name there"
+            )),
+            Found::Missing => Some(self.no_such_export(target, name, specifier)),
+        }
+    }
+
+    fn no_such_export(&self, target: usize, name: &str, specifier: &str) -> String {
+        let mut names = BTreeSet::new();
+        self.names(target, &mut HashSet::new(), &mut names);
+        if name == "default" {
+            return match names.first() {
+                Some(first) => format!(
+                    "`{specifier}` has no default export: write `import {{ {first} }} from '{specifier}'` or \
+                     `import * as name from '{specifier}'`"
+                ),
+                None => format!("`{specifier}` exports nothing"),
+            };
+        }
+        let hint = did_you_mean(name, names.iter().map(String::as_str));
+        let list: Vec<&str> = names.iter().take(10).map(String::as_str).collect();
+        let list = if list.is_empty() { "nothing".to_owned() } else { list.join(", ") };
+        let more = if names.len() > 10 { ", …" } else { "" };
+        format!("`{specifier}` does not export `{name}`{hint} (it exports {list}{more})")
+    }
+
+    fn slot(&self, index: usize, slot: usize) -> Option<usize> {
+        self.files[index].slots.get(slot).copied().flatten()
+    }
+
+    /// ResolveExport of the specification.
+    fn find(&self, index: usize, name: &str, seen: &mut HashSet<(usize, String)>) -> Found {
+        if !seen.insert((index, name.to_owned())) {
+            return Found::Missing;
+        }
+        let Some(unit) = &self.files[index].unit else { return Found::Unknown };
+        if let Some(export) = unit.exports.iter().find(|export| export.name == name) {
+            return match &export.from {
+                Source::Local(local) => Found::Value(index, Some(local.clone())),
+                Source::Namespace { slot } => {
+                    self.slot(index, *slot).map_or(Found::Unknown, |it| Found::Value(it, None))
+                }
+                Source::Imported { slot, name } => match self.slot(index, *slot) {
+                    Some(target) => self.find(target, name, seen),
+                    None => Found::Unknown,
+                },
+            };
+        }
+        if unit.types.contains(name) {
+            return Found::Type;
+        }
+        if name == "default" {
+            return Found::Missing;
+        }
+        let mut best = Found::Missing;
+        for slot in &unit.stars {
+            let Some(target) = self.slot(index, *slot) else { return Found::Unknown };
+            match (self.find(target, name, seen), &best) {
+                (Found::Missing, _) => {}
+                (Found::Unknown, _) => return Found::Unknown,
+                (Found::Ambiguous, _) => return Found::Ambiguous,
+                (found @ Found::Value(..), Found::Value(..)) if found != best => return Found::Ambiguous,
+                (found @ Found::Value(..), _) => best = found,
+                (Found::Type, Found::Missing) => best = Found::Type,
+                (Found::Type, _) => {}
+            }
+        }
+        best
+    }
+
+    /// GetExportedNames of the specification.
+    fn names(&self, index: usize, seen: &mut HashSet<usize>, names: &mut BTreeSet<String>) {
+        let Some(unit) = self.files[index].unit.as_ref().filter(|_| seen.insert(index)) else { return };
+        names.extend(unit.exports.iter().map(|export| export.name.clone()));
+        let mut through = BTreeSet::new();
+        for slot in &unit.stars {
+            if let Some(target) = self.slot(index, *slot) {
+                self.names(target, seen, &mut through);
+            }
+        }
+        names.extend(through.into_iter().filter(|name| name != "default"));
+    }
+
+    /// For each exported name the expression that gives its value, in the order of a namespace object.
+    fn getters(&mut self, index: usize) -> BTreeMap<String, String> {
+        let mut getters = BTreeMap::new();
+        let mut complaints = Vec::new();
+        let Some(unit) = &self.files[index].unit else { return getters };
+        let member = |slot: usize, name: &str| format!("{}{slot}[{}]", unit.names.slot, quoted(name));
+        for export in &unit.exports {
+            let value = match &export.from {
+                Source::Local(local) => local.clone(),
+                Source::Namespace { slot } => format!("{}{slot}", unit.names.slot),
+                Source::Imported { slot, name } => {
+                    let specifier = &unit.requests[*slot].specifier;
+                    if let Some(message) = self.complaint(index, *slot, name, specifier) {
+                        complaints.push((export.offset, message));
+                    }
+                    let target = self.slot(index, *slot);
+                    if target.is_some_and(|it| self.find(it, name, &mut HashSet::new()) == Found::Type) {
+                        continue;
+                    }
+                    member(*slot, name)
+                }
+            };
+            getters.insert(export.name.clone(), value);
+        }
+        for slot in &unit.stars {
+            let Some(target) = self.slot(index, *slot) else { continue };
+            let mut names = BTreeSet::new();
+            self.names(target, &mut HashSet::from([index]), &mut names);
+            for name in names {
+                if name == "default" || getters.contains_key(&name) {
+                    continue;
+                }
+                if matches!(self.find(index, &name, &mut HashSet::new()), Found::Value(..)) {
+                    let value = member(*slot, &name);
+                    getters.insert(name, value);
+                }
+            }
+        }
+        complaints.into_iter().for_each(|(offset, message)| self.fault(index, offset, message));
+        getters
+    }
+}
+
+/// The first line of a factory: what the file exports and imports.
+fn prologue(file: &File, getters: &BTreeMap<String, String>) -> String {
+    let Some(unit) = &file.unit else { return String::new() };
+    let names = &unit.names;
+    let mut text = String::new();
+    // The inner function is called plainly, so that `this` is undefined whoever calls the factory, and how.
+    let Names { define, import, exports, global, .. } = names;
+    let globals = unit.globals.join(", ");
+    let _ = write!(text, "({define} => (function ({import}, {exports}, {global}) {{ \"use strict\"; ");
+    let _ = write!(text, "(function ({globals}) {{");
+    for (name, value) in getters {
+        let _ = write!(text, " {}({}, {}, () => {value});", names.define, names.exports, quoted(name));
+    }
+    for slot in 0..unit.requests.len() {
+        let _ = write!(text, " const {}{slot} = {}({slot});", names.slot, names.import);
+    }
+    text.push('\n');
+    text
+}
+
+/// What closes a factory.
+fn epilogue(unit: &Unit) -> String {
+    let global = format!("{} ?? globalThis", unit.names.global);
+    let given = vec![global.as_str(); unit.globals.len()].join(", ");
+    // `Object` is looked up outside of the module's scope, where a module's own `Object` does not hide it.
+    format!(
+        "}})({given}); }}))((target, name, get) => \
+         Object.defineProperty(target, name, {{ enumerable: true, configurable: true, get }}))"
+    )
+}
+
+fn module(plugin: &str, file: File, prologue: &str) -> Module {
+    let path = format!("{plugin}/{}", file.shown);
+    let imports = file.slots.into_iter().map(|slot| slot.unwrap_or(0)).collect();
+    let Some(unit) = file.unit else {
+        // Never run: a plugin with a fault does not load.
+        let js = "(function () {})".to_owned();
+        return Module { path, js, map: SourceMap::default(), source: file.source, imports };
+    };
+    let js = format!("{prologue}{}{}", unit.body, epilogue(&unit));
+    Module { path, js, map: one_line_down(unit.map), source: file.source, imports }
+}
+
+fn one_line_down(map: SourceMap<'static>) -> SourceMap<'static> {
+    let mut parts = map.into_parts();
+    let down = |token: &Token| {
+        let (source, name) = (token.get_source_id(), token.get_name_id());
+        let line = token.get_dst_line() + 1;
+        Token::new(line, token.get_dst_col(), token.get_src_line(), token.get_src_col(), source, name)
+    };
+    parts.tokens = parts.tokens.iter().map(down).collect();
+    parts.token_chunks = None;
+    SourceMap::from_parts(parts)
+}
+
+fn quoted(text: &str) -> String {
+    serde_json::to_string(text).unwrap_or_default()
+}
+
+fn shown(path: &Path) -> String {
+    let parts: Vec<_> = path.components().map(|part| part.as_os_str().to_string_lossy()).collect();
+    parts.join("/")
+}
+
+fn read(path: &Path) -> Result<String, String> {
+    let bytes = std::fs::read(path).map_err(|error| format!("cannot be read: {error}"))?;
+    String::from_utf8(bytes).map_err(|_| "is not UTF-8 text: save it as UTF-8".to_owned())
+}

@@ -1,0 +1,302 @@
+//! One source file: TypeScript in, the body of a factory out.
+//!
+//! Types are stripped, not checked. A compiled module is a JavaScript *expression* that evaluates to a factory
+//! `(function (__import, __exports, __global) { "use strict"; … })`. `__import(i)` gives the namespace object of the
+//! module in import slot `i`, evaluating it first if nobody has; exports are live getters on `__exports`, in place
+//! before anything of the module runs, so that modules in a cycle see each other's functions; `__global` is what the
+//! module sees as `globalThis`, an object of this run, where it is given. This file makes the body and says what it
+//! imports and exports; `bundle.rs` joins the files and puts the getters in front.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+
+use oxc::allocator::Allocator;
+use oxc::ast::ast::Program;
+use oxc::codegen::{Codegen, CodegenOptions, CommentOptions};
+use oxc::diagnostics::{OxcDiagnostic, Severity};
+use oxc::parser::{ParseOptions, Parser};
+use oxc::semantic::{Scoping, SemanticBuilder};
+use oxc::span::SourceType;
+use oxc::syntax::module_record::{ExportExportName, ModuleRecord};
+use oxc::transformer::{TransformOptions, Transformer};
+use oxc_sourcemap::SourceMap;
+
+use super::refuse;
+use super::rewrite;
+
+/// Something wrong at a byte offset of the source.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Flaw {
+    pub offset: usize,
+    pub message: String,
+}
+
+impl Flaw {
+    pub(super) fn new(offset: u32, message: impl Into<String>) -> Self {
+        Self { offset: offset as usize, message: message.into() }
+    }
+}
+
+/// One compiled file, not yet joined with the others.
+#[derive(Debug)]
+pub(super) struct Unit {
+    /// The statements, with imported names already written as members of their slot.
+    pub body: String,
+    /// Positions of `body` in the source.
+    pub map: SourceMap<'static>,
+    /// The specifiers it imports from, in the order of their first appearance; the index is the import slot.
+    pub requests: Vec<Request>,
+    /// Names it takes from other modules, for the check that they are there.
+    pub imports: Vec<Import>,
+    pub exports: Vec<Export>,
+    /// Slots of `export * from`.
+    pub stars: Vec<usize>,
+    /// Names that are exported as types only.
+    pub types: BTreeSet<String>,
+    pub names: Names,
+    /// Names under which it reaches for the global object.
+    pub globals: Vec<&'static str>,
+    /// It has no module syntax and uses `require`, `module` or `exports`.
+    pub commonjs: bool,
+}
+
+/// One specifier and where it stands.
+#[derive(Debug, PartialEq, Eq)]
+pub(super) struct Request {
+    pub specifier: String,
+    pub offset: usize,
+}
+
+/// One imported name.
+#[derive(Debug)]
+pub(super) struct Import {
+    pub slot: usize,
+    pub name: String,
+    pub offset: usize,
+}
+
+/// One exported name and where its value comes from.
+#[derive(Debug)]
+pub(super) struct Export {
+    pub name: String,
+    pub from: Source,
+    pub offset: usize,
+}
+
+/// Where an export's value comes from.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) enum Source {
+    /// A binding of the module.
+    Local(String),
+    /// A name of the module in a slot.
+    Imported { slot: usize, name: String },
+    /// The namespace object of the module in a slot.
+    Namespace { slot: usize },
+}
+
+/// Names that the factory uses and the source does not.
+#[derive(Debug)]
+pub(super) struct Names {
+    pub import: String,
+    pub exports: String,
+    /// The global object of one run.
+    pub global: String,
+    pub define: String,
+    /// Followed by the slot's number.
+    pub slot: String,
+    /// Holds the value of `export default`.
+    pub default: String,
+}
+
+impl Names {
+    fn for_source(source: &str) -> Self {
+        let unused = |base: &str| {
+            let mut name = base.to_owned();
+            while source.contains(&name) {
+                name.push('_');
+            }
+            name
+        };
+        Self {
+            import: unused("__import"),
+            exports: unused("__exports"),
+            global: unused("__global"),
+            define: unused("__define"),
+            slot: unused("__m"),
+            default: unused("__default"),
+        }
+    }
+}
+
+/// How a file is read.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Dialect {
+    pub typescript: bool,
+    /// From `node_modules`: somebody else's code, in which CommonJS is found out rather than explained line by line.
+    pub package: bool,
+}
+
+/// Bytes of a file that are still compiled.
+const MAX_SOURCE: usize = 4 << 20;
+/// Brackets within brackets: the parser calls itself for each, and must not run out of stack.
+const MAX_NESTING: usize = 5_000;
+
+/// Compiles one file. To be called on a thread with a [large stack](super::registry::STACK).
+///
+/// # Errors
+/// All flaws of the file, in their order; there is at least one.
+pub(super) fn compile(source: &str, dialect: Dialect) -> Result<Unit, Vec<Flaw>> {
+    if source.len() > MAX_SOURCE {
+        return Err(vec![Flaw::new(0, format!("has {} bytes, and the most is {MAX_SOURCE}: split it", source.len()))]);
+    }
+    if let Some(offset) = too_deep(source) {
+        let message = format!("more than {MAX_NESTING} brackets within one another: nest less");
+        return Err(vec![Flaw { offset, message }]);
+    }
+    // A file that trips the compiler is a fault of that file's plugin, not the end of the host.
+    std::panic::catch_unwind(|| compile_any(source, dialect)).unwrap_or_else(|_| {
+        Err(vec![Flaw::new(0, "the host's compiler failed on this file: please report it with the file")])
+    })
+}
+
+/// Where brackets are nested too deeply; those in strings and comments count as well, which seldom matters.
+fn too_deep(source: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    source.bytes().position(|byte| {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth > MAX_NESTING
+    })
+}
+
+fn compile_any(source: &str, dialect: Dialect) -> Result<Unit, Vec<Flaw>> {
+    let allocator = Allocator::default();
+    let source_type = if dialect.typescript { SourceType::ts() } else { SourceType::mjs() };
+    let options = ParseOptions { parse_regular_expression: true, ..ParseOptions::default() };
+    let parsed = Parser::new(&allocator, source, source_type).with_options(options).parse();
+    let mut flaws = syntax_errors(&parsed.diagnostics);
+    if parsed.panicked || !flaws.is_empty() {
+        return Err(sorted(flaws));
+    }
+    let mut program = parsed.program;
+    let checked = SemanticBuilder::new().with_check_syntax_error(true).with_enum_eval(true).build(&program);
+    flaws.extend(syntax_errors(&checked.diagnostics));
+    let record = &parsed.module_record;
+    let scoping = checked.semantic.into_scoping();
+    let commonjs = !record.has_module_syntax && refuse::uses_commonjs(&scoping);
+    let globals = globals(&scoping, dialect);
+    flaws.extend(refuse::flaws(&program, &scoping, record, dialect.package));
+    if !flaws.is_empty() {
+        return Err(sorted(flaws));
+    }
+    let types = exported_names(record);
+    let options = TransformOptions::default();
+    let done = Transformer::new(&allocator, Path::new("module.ts"), &options).build_with_scoping(scoping, &mut program);
+    flaws.extend(syntax_errors(&done.diagnostics));
+    if !flaws.is_empty() {
+        return Err(sorted(flaws));
+    }
+    let names = Names::for_source(source);
+    let joints = rewrite::rewrite(&allocator, &mut program, &done.scoping, &names);
+    let (body, map) = print(&program);
+    let values: BTreeSet<&String> = joints.exports.iter().map(|export| &export.name).collect();
+    let types = types.into_iter().filter(|name| !values.contains(name)).collect();
+    Ok(Unit {
+        body,
+        map,
+        requests: joints.requests,
+        imports: joints.imports,
+        exports: joints.exports,
+        stars: joints.stars,
+        types,
+        names,
+        globals,
+        commonjs,
+    })
+}
+
+/// Packages know the global object as `self` too, which is its name in a browser's workers.
+fn globals(scoping: &Scoping, dialect: Dialect) -> Vec<&'static str> {
+    let names: &[&str] = if dialect.package { &["globalThis", "self"] } else { &["globalThis"] };
+    let unresolved = scoping.root_unresolved_references();
+    names.iter().copied().filter(|name| unresolved.keys().any(|it| it.as_str() == *name)).collect()
+}
+
+/// A JSON file as a module whose default export is its value.
+///
+/// # Errors
+/// Where the text is not JSON.
+pub(super) fn compile_json(source: &str) -> Result<Unit, Vec<Flaw>> {
+    if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(source) {
+        let offset = super::fault::offset_of(source, error.line(), error.column());
+        return Err(vec![Flaw { offset, message: format!("not JSON: {}", super::fault::bare(&error)) }]);
+    }
+    // `JSON.parse` of the text, since `{"__proto__": …}` as an expression would set a prototype.
+    let quoted = serde_json::to_string(source).unwrap_or_default();
+    let body = format!("const __default = JSON.parse({quoted});\n");
+    let default = Export { name: "default".to_owned(), from: Source::Local("__default".to_owned()), offset: 0 };
+    Ok(Unit {
+        body,
+        map: SourceMap::new(None, Vec::new(), None, Vec::new(), Vec::new(), Box::default(), None),
+        requests: Vec::new(),
+        imports: Vec::new(),
+        exports: vec![default],
+        stars: Vec::new(),
+        types: BTreeSet::new(),
+        names: Names::for_source(""),
+        globals: Vec::new(),
+        commonjs: false,
+    })
+}
+
+fn print(program: &Program<'_>) -> (String, SourceMap<'static>) {
+    let options = CodegenOptions {
+        comments: CommentOptions::disabled(),
+        source_map_path: Some("module.ts".into()),
+        // Indentation would make the output of deeply nested code grow with the square of its size.
+        indent_width: 0,
+        ..CodegenOptions::default()
+    };
+    let printed = Codegen::new().with_options(options).build(program);
+    let map = printed.map.map(SourceMap::into_owned).unwrap_or_default();
+    let mut parts = map.into_parts();
+    // The module keeps its source itself.
+    parts.source_contents.clear();
+    (printed.code, SourceMap::from_parts(parts))
+}
+
+/// All names that the source exports, types and values alike.
+fn exported_names(record: &ModuleRecord<'_>) -> BTreeSet<String> {
+    let entries = record.local_export_entries.iter().chain(&record.indirect_export_entries);
+    entries
+        .filter_map(|entry| match &entry.export_name {
+            ExportExportName::Name(name) => Some(name.name.to_string()),
+            ExportExportName::Default(_) => Some("default".to_owned()),
+            ExportExportName::Null => None,
+        })
+        .collect()
+}
+
+fn syntax_errors<'d>(diagnostics: impl IntoIterator<Item = &'d OxcDiagnostic>) -> Vec<Flaw> {
+    let errors = diagnostics.into_iter().filter(|diagnostic| diagnostic.severity == Severity::Error);
+    errors.map(syntax_error).collect()
+}
+
+fn syntax_error(diagnostic: &OxcDiagnostic) -> Flaw {
+    let offset = diagnostic.labels.first().map_or(0, |label| label.offset());
+    let mut message = format!("syntax error: {}", diagnostic.message.trim_end_matches('.'));
+    if let Some(help) = &diagnostic.help {
+        message.push_str(". ");
+        message.push_str(help);
+    }
+    Flaw { offset: offset as usize, message }
+}
+
+fn sorted(mut flaws: Vec<Flaw>) -> Vec<Flaw> {
+    flaws.sort_by(|a, b| (a.offset, &a.message).cmp(&(b.offset, &b.message)));
+    flaws.dedup();
+    flaws
+}

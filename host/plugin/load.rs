@@ -1,0 +1,282 @@
+//! One plugin's folder, from `plugin.json` to the checked snapshot. Everything that is wrong is found in one go.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::sync::Arc;
+
+use serde_json::Value as Json;
+use sha2::{Digest, Sha256};
+
+use super::bundle::{Bundle, Bundler};
+use super::fault::{did_you_mean, line_of};
+use super::files::{self, SourceFile};
+use super::flow::Known;
+use super::manifest::Manifest;
+use super::read::{Finding, Findings, Reader};
+use super::{Action, Code, Entry, Fault, Flow, KeyRule, Kind, Plugin, Replay, action, flow, locate, manifest};
+use crate::failure::Failure;
+use crate::schema::{self, Schema};
+use crate::script::{Engine, EngineLimits, ScriptError};
+
+/// The engine that evaluates `config`, made once for a whole load and again only when it is spent.
+#[derive(Default)]
+pub(super) struct Evaluator(Option<Engine>);
+
+impl Evaluator {
+    fn config_of(&mut self, code: &Arc<Code>, entry: usize) -> Result<Option<Json>, ScriptError> {
+        if self.0.as_ref().is_none_or(Engine::is_spent) {
+            self.0 = Some(Engine::new(EngineLimits::default())?);
+        }
+        match &mut self.0 {
+            Some(engine) => engine.config_of(code, entry),
+            None => Ok(None),
+        }
+    }
+}
+
+/// Loads the plugin in `dir`, whose faults begin with `folder`.
+///
+/// # Errors
+/// All faults; there is at least one.
+pub(super) fn load(dir: &Path, folder: &str, evaluator: &mut Evaluator) -> Result<Plugin, Vec<Fault>> {
+    let root = dir.canonicalize().map_err(|error| vec![Fault::in_file(folder, format!("cannot be read: {error}"))])?;
+    let mut loader = Loader { root: &root, folder, faults: Vec::new(), read: Vec::new() };
+    let handlers = files::find(&root, folder, "handlers", &mut loader.faults);
+    let events = files::find(&root, folder, "events", &mut loader.faults);
+    let scripts = files::find(&root, folder, "scripts", &mut loader.faults);
+    let manifest = loader.manifest(&events);
+    // Without an id the code is checked all the same, under the folder's name.
+    let id = manifest.id.clone().unwrap_or_else(|| folder.to_owned());
+    let schema = loader.schema(&manifest);
+    let mut bundler = Bundler::new(&id, folder, root.clone());
+    let mut entries = |files: &[SourceFile]| -> Vec<(String, usize)> {
+        files.iter().map(|file| (file.name.clone(), bundler.entry(&file.path))).collect()
+    };
+    let (handlers, events, scripts) = (entries(&handlers), entries(&events), entries(&scripts));
+    let mut bundle = bundler.finish();
+    loader.faults.append(&mut bundle.faults);
+    let code = Arc::new(std::mem::replace(&mut bundle.code, Code { plugin: String::new(), modules: Vec::new() }));
+    loader.read.extend(code.modules.iter().map(|module| (module.path.clone(), module.source.clone())));
+    let mut checks = Checks { loader: &mut loader, code: &code, bundle: &bundle, evaluator };
+    let actions = checks.actions(handlers);
+    let events = checks.entries(events);
+    let scripts = checks.entries(scripts);
+    let known = Known {
+        scripts: scripts.keys().map(String::as_str).collect(),
+        actions: actions.keys().map(String::as_str).collect(),
+    };
+    let flows = loader.flows(&known);
+    if !loader.faults.is_empty() {
+        return Err(loader.faults);
+    }
+    Ok(Plugin {
+        id,
+        version: manifest.version,
+        hash: loader.hash(),
+        dir: dir.to_owned(),
+        permissions: manifest.permissions,
+        limits: manifest.limits,
+        actions,
+        flows,
+        code,
+        schema: Arc::new(schema),
+        settings: manifest.settings,
+        secrets: manifest.secrets,
+        events,
+        scripts,
+        subscriptions: manifest.subscriptions,
+        schedules: manifest.schedules,
+    })
+}
+
+struct Loader<'l> {
+    root: &'l Path,
+    folder: &'l str,
+    faults: Vec<Fault>,
+    /// Path and text of everything that was read.
+    read: Vec<(String, String)>,
+}
+
+impl Loader<'_> {
+    fn shown(&self, path: &str) -> String {
+        format!("{}/{path}", self.folder)
+    }
+
+    /// The text of a file; `None` where it is not there or cannot be read, the latter with a fault.
+    fn text(&mut self, path: &str) -> Option<String> {
+        let text = match std::fs::read_to_string(self.root.join(path)) {
+            Ok(text) => text,
+            Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
+            Err(error) => {
+                self.faults.push(Fault::in_file(self.shown(path), format!("cannot be read: {error}")));
+                return None;
+            }
+        };
+        self.read.push((path.to_owned(), text.clone()));
+        Some(text)
+    }
+
+    fn manifest(&mut self, events: &[SourceFile]) -> Manifest {
+        let file = self.shown("plugin.json");
+        let Some(text) = self.text("plugin.json") else { return Manifest::default() };
+        let Some(value) = locate::parse(&file, &text, &mut self.faults) else { return Manifest::default() };
+        let findings = Findings::default();
+        let events: BTreeSet<&str> = events.iter().map(|file| file.name.as_str()).collect();
+        let manifest = manifest::read(&Reader::root(&value, "plugin.json", &findings), &events);
+        self.faults.extend(locate::in_json(&file, &text, findings.into_inner()));
+        manifest
+    }
+
+    fn schema(&mut self, manifest: &Manifest) -> Schema {
+        let text = self.text("schema.sql").unwrap_or_default();
+        match schema::parse(&text, &manifest.shared_tables) {
+            Ok(schema) => schema,
+            Err(faults) => {
+                let file = self.shown("schema.sql");
+                self.faults.extend(faults.into_iter().map(|fault| Fault {
+                    file: file.clone(),
+                    line: Some(fault.line),
+                    column: None,
+                    message: fault.message,
+                    snippet: line_of(&text, fault.line).map(str::to_owned),
+                }));
+                Schema::default()
+            }
+        }
+    }
+
+    fn flows(&mut self, known: &Known<'_>) -> BTreeMap<String, Arc<Flow>> {
+        let mut flows: BTreeMap<String, Arc<Flow>> = BTreeMap::new();
+        let mut homes: BTreeMap<String, String> = BTreeMap::new();
+        for path in files::flows(self.root, self.folder, &mut self.faults) {
+            let file = self.shown(&path);
+            let Some(text) = self.text(&path) else { continue };
+            let Some(value) = locate::parse(&file, &text, &mut self.faults) else { continue };
+            let findings = Findings::default();
+            let root = Reader::root(&value, "flow", &findings);
+            let flow = flow::read(&root, known);
+            if let Some(flow) = flow {
+                if let Some(home) = homes.get(&flow.name)
+                    && let Some(name) = root.field("name")
+                {
+                    name.fault(format!("is \"{}\", which {home} has too: choose another", flow.name));
+                }
+                homes.insert(flow.name.clone(), path);
+                flows.insert(flow.name.clone(), Arc::new(flow));
+            }
+            drop(root);
+            self.faults.extend(locate::in_json(&file, &text, findings.into_inner()));
+        }
+        flows
+    }
+
+    fn hash(&self) -> String {
+        let mut hash = Sha256::new();
+        for (path, text) in &self.read {
+            for part in [path, text] {
+                hash.update(part.len().to_be_bytes());
+                hash.update(part.as_bytes());
+            }
+        }
+        hash.finalize().iter().map(|byte| format!("{byte:02x}")).collect()
+    }
+}
+
+/// The checks of files with a `handle`.
+struct Checks<'c, 'l> {
+    loader: &'c mut Loader<'l>,
+    code: &'c Arc<Code>,
+    bundle: &'c Bundle,
+    evaluator: &'c mut Evaluator,
+}
+
+impl Checks<'_, '_> {
+    fn actions(&mut self, files: Vec<(String, usize)>) -> BTreeMap<String, Arc<Action>> {
+        let mut actions = BTreeMap::new();
+        for (name, entry) in files {
+            let config = self.handle_and_config(entry);
+            let mut action = Action {
+                name: name.clone(),
+                entry,
+                kind: Kind::Write,
+                key: KeyRule::Optional,
+                replay: Replay::Response,
+                transient: Vec::new(),
+                input: None,
+            };
+            if let Some(config) = config {
+                let findings = Findings::default();
+                action::read(&Reader::root(&config, "config", &findings), &mut action);
+                let module = &self.code.modules[entry];
+                let file = self.file(&module.path);
+                self.loader.faults.extend(locate::in_config(&file, &module.source, findings.into_inner()));
+            }
+            actions.insert(name, Arc::new(action));
+        }
+        actions
+    }
+
+    fn entries(&mut self, files: Vec<(String, usize)>) -> BTreeMap<String, Arc<Entry>> {
+        let mut entries = BTreeMap::new();
+        for (name, entry) in files {
+            self.handle_and_config(entry);
+            entries.insert(name.clone(), Arc::new(Entry { name, entry }));
+        }
+        entries
+    }
+
+    /// The file's name as faults show it, from a module's path, which begins with the plugin's id.
+    fn file(&self, module: &str) -> String {
+        let below = module.split_once('/').map_or(module, |(_, below)| below);
+        self.loader.shown(below)
+    }
+
+    /// Checks that a file exports `handle`, evaluates it once, and gives its `config`.
+    fn handle_and_config(&mut self, entry: usize) -> Option<Json> {
+        if !self.bundle.sound[entry] {
+            return None;
+        }
+        let exports = &self.bundle.exports[entry];
+        let file = self.file(&self.code.modules[entry].path);
+        if !exports.contains("handle") {
+            let hint = did_you_mean("handle", exports.iter().map(String::as_str));
+            let message = format!("exports no `handle`{hint}: write `export function handle(input, ctx) {{ … }}`");
+            self.loader.faults.push(Fault::in_file(file.clone(), message));
+        }
+        match self.evaluator.config_of(self.code, entry) {
+            Ok(config) => config,
+            Err(ScriptError::Host(Failure { detail, position: None, .. })) => {
+                let whole = Finding { path: Vec::new(), key: false, message: detail };
+                let source = &self.code.modules[entry].source;
+                self.loader.faults.extend(locate::in_config(&file, source, vec![whole]));
+                None
+            }
+            Err(error) => {
+                let fault = self.thrown(file, error);
+                // What a shared file throws, it throws for each handler that imports it.
+                if !self.loader.faults.contains(&fault) {
+                    self.loader.faults.push(fault);
+                }
+                None
+            }
+        }
+    }
+
+    fn thrown(&self, file: String, error: ScriptError) -> Fault {
+        let (message, position) = match error {
+            ScriptError::Thrown { message, position, .. } => (format!("throws when it is loaded: {message}"), position),
+            ScriptError::Limit { what, position } => {
+                (format!("does not come to an end when it is loaded: {what}"), position)
+            }
+            ScriptError::Host(failure) => (failure.detail, failure.position),
+            ScriptError::Business { name, message, .. } => {
+                (format!("throws when it is loaded: {name}: {message}"), None)
+            }
+            ScriptError::Discard { why } => (format!("throws when it is loaded: Discard: {why}"), None),
+        };
+        let Some(position) = position else { return Fault::in_file(file, message) };
+        let snippet = self.code.source_line(&position).map(str::to_owned);
+        let file = self.file(&position.file);
+        Fault { file, line: Some(position.line), column: Some(position.column), message, snippet }
+    }
+}

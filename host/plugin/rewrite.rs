@@ -1,0 +1,279 @@
+//! Takes the module syntax out of a program: imported names become members of their slot (`__m0.name`), `export`
+//! falls away, and what was imported and exported is given back as a list.
+
+#![expect(clippy::wildcard_enum_match_arm, reason = "of the many kinds of nodes only a few matter here")]
+
+use std::collections::HashMap;
+
+use oxc::allocator::{Allocator, ArenaVec, TakeIn};
+use oxc::ast::ast::{
+    BindingIdentifier, BindingPattern, CallExpression, ClassType, Declaration, ExportAllDeclaration,
+    ExportDefaultDeclarationKind, ExportSpecifier, Expression, FunctionType, IdentifierName, ImportDeclaration,
+    ImportDeclarationSpecifier, NumberBase, ObjectProperty, Program, Statement, StringLiteral,
+    TaggedTemplateExpression, VariableDeclarationKind, VariableDeclarator,
+};
+use oxc::ast::builder::AstBuilder;
+use oxc::ast_visit::{VisitMut, walk_mut};
+use oxc::semantic::{Scoping, SymbolId};
+use oxc::span::{SPAN, Span};
+use oxc::syntax::identifier::is_identifier_name;
+
+use super::compile::{Export, Import, Names, Request, Source};
+
+/// What joins a module to others.
+#[derive(Debug, Default)]
+pub(super) struct Joints {
+    pub requests: Vec<Request>,
+    pub imports: Vec<Import>,
+    pub exports: Vec<Export>,
+    pub stars: Vec<usize>,
+}
+
+/// Rewrites a program that has been through the TypeScript transform (so that type imports are gone).
+pub(super) fn rewrite<'a>(
+    allocator: &'a Allocator,
+    program: &mut Program<'a>,
+    scoping: &Scoping,
+    names: &Names,
+) -> Joints {
+    let ast = AstBuilder::new(allocator);
+    let mut rewriter = Rewriter {
+        ast,
+        allocator,
+        scoping,
+        names,
+        joints: Joints::default(),
+        bound: HashMap::new(),
+        local: HashMap::new(),
+    };
+    program.hashbang = None;
+    let body = program.body.take_in(&allocator);
+    let mut kept = ArenaVec::with_capacity_in(body.len(), &allocator);
+    // Imports are hoisted: their names are known before the first export that passes one on.
+    let mut rest = Vec::with_capacity(body.len());
+    for statement in body {
+        rewriter.request_of(&statement);
+        match statement {
+            Statement::ImportDeclaration(import) => rewriter.import(&import),
+            other => rest.push(other),
+        }
+    }
+    for statement in rest {
+        rewriter.statement(statement, &mut kept);
+    }
+    program.body = kept;
+    rewriter.visit_program(program);
+    rewriter.joints
+}
+
+struct Rewriter<'a, 's> {
+    ast: AstBuilder<'a>,
+    allocator: &'a Allocator,
+    scoping: &'s Scoping,
+    names: &'s Names,
+    joints: Joints,
+    /// Imported bindings: their slot and name there, `None` for the namespace.
+    bound: HashMap<SymbolId, (usize, Option<String>)>,
+    /// The same by their local name.
+    local: HashMap<String, (usize, Option<String>)>,
+}
+
+impl<'a> Rewriter<'a, '_> {
+    /// Slots are given in the order of the source, whatever kind of statement asks.
+    fn request_of(&mut self, statement: &Statement<'a>) {
+        match statement {
+            Statement::ImportDeclaration(it) => self.slot(&it.source),
+            Statement::ExportFromDeclaration(it) => self.slot(&it.source),
+            Statement::ExportAllDeclaration(it) => self.slot(&it.source),
+            _ => return,
+        };
+    }
+
+    fn slot(&mut self, source: &StringLiteral<'_>) -> usize {
+        let specifier = source.value.as_str();
+        let requests = &mut self.joints.requests;
+        requests.iter().position(|request| request.specifier == specifier).unwrap_or_else(|| {
+            requests.push(Request { specifier: specifier.to_owned(), offset: source.span.start as usize });
+            requests.len() - 1
+        })
+    }
+
+    fn import(&mut self, import: &ImportDeclaration<'a>) {
+        let slot = self.slot(&import.source);
+        for specifier in import.specifiers.iter().flatten() {
+            let (local, name, span): (&BindingIdentifier<'_>, Option<String>, Span) = match specifier {
+                ImportDeclarationSpecifier::ImportSpecifier(it) => {
+                    (&it.local, Some(it.imported.name().to_string()), it.span)
+                }
+                ImportDeclarationSpecifier::ImportDefaultSpecifier(it) => {
+                    (&it.local, Some("default".to_owned()), it.span)
+                }
+                ImportDeclarationSpecifier::ImportNamespaceSpecifier(it) => (&it.local, None, it.span),
+            };
+            if let Some(name) = &name {
+                self.joints.imports.push(Import { slot, name: name.clone(), offset: span.start as usize });
+            }
+            if let Some(symbol) = local.symbol_id.get() {
+                self.bound.insert(symbol, (slot, name.clone()));
+            }
+            self.local.insert(local.name.to_string(), (slot, name));
+        }
+    }
+
+    fn statement(&mut self, statement: Statement<'a>, kept: &mut ArenaVec<'a, Statement<'a>>) {
+        match statement {
+            Statement::ExportDeclaration(export) => {
+                let export = export.unbox();
+                self.export_declaration(&export.declaration);
+                kept.push(Statement::from(export.declaration));
+            }
+            Statement::ExportNamedDeclaration(export) => {
+                for specifier in &export.specifiers {
+                    let local = specifier.local.name();
+                    let from = match self.local.get(local.as_str()) {
+                        Some((slot, Some(name))) => Source::Imported { slot: *slot, name: name.clone() },
+                        Some((slot, None)) => Source::Namespace { slot: *slot },
+                        None => Source::Local(local.to_string()),
+                    };
+                    self.export_specifier(specifier, from);
+                }
+            }
+            Statement::ExportFromDeclaration(export) => {
+                let slot = self.slot(&export.source);
+                for specifier in &export.specifiers {
+                    let name = specifier.local.name().to_string();
+                    self.export_specifier(specifier, Source::Imported { slot, name });
+                }
+            }
+            Statement::ExportAllDeclaration(export) => self.export_all(&export),
+            Statement::ExportDefaultDeclaration(export) => {
+                let export = export.unbox();
+                kept.extend(self.export_default(export.declaration, export.span));
+            }
+            other => kept.push(other),
+        }
+    }
+
+    fn export(&mut self, name: impl Into<String>, from: Source, span: Span) {
+        self.joints.exports.push(Export { name: name.into(), from, offset: span.start as usize });
+    }
+
+    fn export_specifier(&mut self, specifier: &ExportSpecifier<'a>, from: Source) {
+        self.export(specifier.exported.name().as_str(), from, specifier.span);
+    }
+
+    fn export_declaration(&mut self, declaration: &Declaration<'a>) {
+        let mut bound: Vec<(String, Span)> = Vec::new();
+        match declaration {
+            Declaration::VariableDeclaration(it) => {
+                for declarator in &it.declarations {
+                    for binding in declarator.id.get_binding_identifiers() {
+                        bound.push((binding.name.to_string(), binding.span));
+                    }
+                }
+            }
+            Declaration::FunctionDeclaration(it) => bound.extend(it.id.iter().map(|id| (id.name.to_string(), id.span))),
+            Declaration::ClassDeclaration(it) => bound.extend(it.id.iter().map(|id| (id.name.to_string(), id.span))),
+            _ => {}
+        }
+        for (name, span) in bound {
+            self.export(name.clone(), Source::Local(name), span);
+        }
+    }
+
+    fn export_all(&mut self, export: &ExportAllDeclaration<'a>) {
+        let slot = self.slot(&export.source);
+        match &export.exported {
+            Some(name) => self.export(name.name().as_str(), Source::Namespace { slot }, export.span),
+            None => self.joints.stars.push(slot),
+        }
+    }
+
+    fn export_default(&mut self, declaration: ExportDefaultDeclarationKind<'a>, span: Span) -> Option<Statement<'a>> {
+        let default: &str = self.allocator.alloc_str(&self.names.default);
+        let binding = || BindingIdentifier::new(SPAN, default, &self.ast);
+        let (local, statement) = match declaration {
+            ExportDefaultDeclarationKind::FunctionDeclaration(mut function) => {
+                let id = function.id.get_or_insert_with(binding);
+                let local = id.name.to_string();
+                function.r#type = FunctionType::FunctionDeclaration;
+                (local, Statement::FunctionDeclaration(function))
+            }
+            ExportDefaultDeclarationKind::ClassDeclaration(mut class) => {
+                let id = class.id.get_or_insert_with(binding);
+                let local = id.name.to_string();
+                class.r#type = ClassType::ClassDeclaration;
+                (local, Statement::ClassDeclaration(class))
+            }
+            ExportDefaultDeclarationKind::TSInterfaceDeclaration(_) => return None,
+            expression => {
+                let value = expression.into_expression();
+                let pattern = BindingPattern::new_binding_identifier(SPAN, default, &self.ast);
+                let declarator = VariableDeclarator::new(SPAN, pattern, None, Some(value), false, &self.ast);
+                let kind = VariableDeclarationKind::Const;
+                let declaration = Declaration::new_variable_declaration(span, kind, [declarator], false, &self.ast);
+                (self.names.default.clone(), Statement::from(declaration))
+            }
+        };
+        self.export("default", Source::Local(local), span);
+        Some(statement)
+    }
+
+    /// What an imported identifier stands for, if it is one.
+    fn imported(&self, expression: &Expression<'a>) -> Option<Expression<'a>> {
+        let Expression::Identifier(identifier) = expression else { return None };
+        let symbol = self.scoping.get_reference(identifier.reference_id.get()?).symbol_id()?;
+        let (slot, name) = self.bound.get(&symbol)?;
+        let object: &str = self.allocator.alloc_str(&format!("{}{slot}", self.names.slot));
+        let object = Expression::new_identifier(identifier.span, object, &self.ast);
+        let Some(name) = name else { return Some(object) };
+        let name: &str = self.allocator.alloc_str(name);
+        Some(if is_identifier_name(name) {
+            let property = IdentifierName::new(identifier.span, name, &self.ast);
+            Expression::new_static_member_expression(identifier.span, object, property, false, &self.ast)
+        } else {
+            let property = Expression::new_string_literal(identifier.span, name, None, &self.ast);
+            Expression::new_computed_member_expression(identifier.span, object, property, false, &self.ast)
+        })
+    }
+
+    /// `(0, __m0.f)`, so that what is called does not see the namespace as `this`.
+    fn detached(&self, callee: &Expression<'a>) -> Option<Expression<'a>> {
+        let value = self.imported(callee)?;
+        if matches!(value, Expression::Identifier(_)) {
+            return Some(value);
+        }
+        let zero = Expression::new_numeric_literal(SPAN, 0.0, None, NumberBase::Decimal, &self.ast);
+        Some(Expression::new_sequence_expression(SPAN, [zero, value], &self.ast))
+    }
+}
+
+impl<'a> VisitMut<'a> for Rewriter<'a, '_> {
+    fn visit_expression(&mut self, it: &mut Expression<'a>) {
+        match self.imported(it) {
+            Some(value) => *it = value,
+            None => walk_mut::walk_expression(self, it),
+        }
+    }
+
+    fn visit_call_expression(&mut self, it: &mut CallExpression<'a>) {
+        if let Some(callee) = self.detached(&it.callee) {
+            it.callee = callee;
+        }
+        walk_mut::walk_call_expression(self, it);
+    }
+
+    fn visit_tagged_template_expression(&mut self, it: &mut TaggedTemplateExpression<'a>) {
+        if let Some(tag) = self.detached(&it.tag) {
+            it.tag = tag;
+        }
+        walk_mut::walk_tagged_template_expression(self, it);
+    }
+
+    fn visit_object_property(&mut self, it: &mut ObjectProperty<'a>) {
+        if self.imported(&it.value).is_some() {
+            it.shorthand = false;
+        }
+        walk_mut::walk_object_property(self, it);
+    }
+}

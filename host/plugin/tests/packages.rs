@@ -1,0 +1,108 @@
+//! Packages from the plugin's own `node_modules`.
+
+use super::{Folder, bundle_of, faults, first_lines};
+
+fn plugin(entry: &str, files: &[(&str, &str)]) -> Folder {
+    let folder = Folder::with(files);
+    folder.write("a.ts", entry);
+    folder
+}
+
+#[test]
+fn an_exports_map_is_followed_with_the_import_condition() {
+    let folder = plugin(
+        "import d, { one } from 'pkg'\nimport { deep } from 'pkg/deep'\nimport { s } from '@scope/s'\nexport const handle = () => [d, one, deep, s]",
+        &[
+            (
+                "node_modules/pkg/package.json",
+                r#"{"name":"pkg","exports":{".":{"require":"./no.cjs","import":"./esm/index.mjs"},"./deep":{"default":"./esm/deep.mjs"}}}"#,
+            ),
+            (
+                "node_modules/pkg/esm/index.mjs",
+                "export * from './deep.mjs'\nexport const one = 1\nexport { default } from 'dep'",
+            ),
+            ("node_modules/pkg/esm/deep.mjs", "export const deep = 2"),
+            ("node_modules/dep/package.json", r#"{"name":"dep","type":"module","main":"main.js"}"#),
+            ("node_modules/dep/main.js", "export default 3"),
+            ("node_modules/@scope/s/package.json", r#"{"name":"@scope/s","main":"cjs.js","module":"esm.js"}"#),
+            ("node_modules/@scope/s/esm.js", "export const s = 4"),
+            ("node_modules/@scope/s/cjs.js", "exports.s = 4"),
+        ],
+    );
+    let bundle = bundle_of(&folder, "a.ts");
+    assert_eq!(first_lines(&bundle), [""; 0]);
+    let paths: Vec<&str> = bundle.code.modules.iter().map(|it| it.path.as_str()).collect();
+    assert_eq!(
+        paths,
+        [
+            "p/a.ts",
+            "p/node_modules/pkg/esm/index.mjs",
+            "p/node_modules/pkg/esm/deep.mjs",
+            "p/node_modules/@scope/s/esm.js",
+            "p/node_modules/dep/main.js"
+        ]
+    );
+    assert_eq!(bundle.code.modules[0].imports, [1, 2, 3]);
+}
+
+#[test]
+fn commonjs_is_refused_with_what_to_do() {
+    let folder = plugin(
+        "import old from 'old'\nimport older from 'older'\nold, older",
+        &[
+            ("node_modules/old/package.json", r#"{"name":"old","main":"index.js"}"#),
+            ("node_modules/old/index.js", "const x = require('x')\nmodule.exports = x"),
+            ("node_modules/older/package.json", r#"{"name":"older","main":"index.cjs"}"#),
+            ("node_modules/older/index.cjs", "exports.a = 1"),
+        ],
+    );
+    let found = first_lines(&bundle_of(&folder, "a.ts"));
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].starts_with("p/a.ts:1:17: `old` is CommonJS (node_modules/old/index.js)"), "{found:?}");
+    assert!(found[0].contains("npx esbuild old --bundle --format=esm --outfile=lib/old.js"), "{found:?}");
+    assert!(found[1].starts_with("p/a.ts:2:19: `older` is CommonJS"), "{found:?}");
+}
+
+#[test]
+fn a_missing_package_says_how_to_get_it() {
+    let found = faults(&[
+        ("a.ts", "import 'left-pad'\nimport 'lib/money'\nimport 'node:fs'\nimport 'https://x.test/a.js'"),
+        ("lib/money.ts", ""),
+    ]);
+    let way_outs = [
+        "run `npm install left-pad`",
+        "write a relative path, `./lib/money`",
+        "module of Node.js",
+        "relative to this file",
+    ];
+    assert_eq!(found.len(), way_outs.len());
+    for (fault, way_out) in found.iter().zip(way_outs) {
+        assert!(fault.contains(way_out), "{fault}");
+    }
+}
+
+#[test]
+fn packages_above_the_plugin_are_not_its_own() {
+    let folder = Folder::with(&[
+        ("node_modules/up/package.json", r#"{"name":"up","type":"module","main":"i.js"}"#),
+        ("node_modules/up/i.js", "export const x = 1"),
+        ("plugin/a.ts", "import { x } from 'up'\nx"),
+    ]);
+    let mut bundler = crate::plugin::bundle::Bundler::new("p", "p", folder.path("plugin"));
+    bundler.entry(&folder.path("plugin/a.ts"));
+    let found = first_lines(&bundler.finish());
+    assert!(found[0].contains("run `npm install up` in its folder"), "{found:?}");
+}
+
+#[test]
+fn what_a_package_does_not_export_cannot_be_imported() {
+    let folder = plugin(
+        "import 'pkg/hidden.js'",
+        &[
+            ("node_modules/pkg/package.json", r#"{"name":"pkg","exports":{".":"./i.js"}}"#),
+            ("node_modules/pkg/hidden.js", ""),
+        ],
+    );
+    let found = first_lines(&bundle_of(&folder, "a.ts"));
+    assert!(found[0].contains("the package `pkg` does not export `./hidden.js`"), "{found:?}");
+}

@@ -1,0 +1,137 @@
+//! The records of what was done under which key.
+
+use rusqlite::{OptionalExtension, params};
+
+use super::{StoreError, Tx, fault};
+use crate::clock::Millis;
+
+/// What a key is unique within, and the key.
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
+pub struct KeyId {
+    pub tenant: String,
+    pub operation: String,
+    pub key: String,
+}
+
+/// A record as it stands in the database.
+#[derive(Clone, Debug)]
+pub struct KeyRecord {
+    pub request_hash: [u8; 32],
+    /// See [`crate::idempotency::request::Fingerprint`]; empty once the reply is no longer kept.
+    pub fields: Vec<u8>,
+    /// `None` once the reply is no longer kept.
+    pub reply: Option<String>,
+    pub committed_at: Millis,
+}
+
+/// Finds the record of a key.
+///
+/// # Errors
+/// When the database fails.
+pub fn find(tx: &Tx, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
+    tx.with(|connection| {
+        connection
+            .prepare_cached(
+                "SELECT request_hash, fields, reply, committed_at FROM _oncehost_keys \
+                 WHERE tenant = ?1 AND operation = ?2 AND key = ?3",
+            )
+            .and_then(|mut statement| {
+                statement
+                    .query_row(params![id.tenant, id.operation, id.key], |row| {
+                        Ok(KeyRecord {
+                            request_hash: row.get(0)?,
+                            fields: row.get::<_, Option<Vec<u8>>>(1)?.unwrap_or_default(),
+                            reply: row.get(2)?,
+                            committed_at: row.get(3)?,
+                        })
+                    })
+                    .optional()
+            })
+            .map_err(|error| fault(&error))
+    })
+}
+
+/// Keeps a reply under its key. Where the key has a record already, it stays as it is, unless it is older than
+/// `forgotten`: then even its mark is void, and the new record takes its place.
+///
+/// # Errors
+/// When the database fails.
+pub fn keep(tx: &Tx, id: &KeyId, record: &KeyRecord, forgotten: Millis) -> Result<(), StoreError> {
+    tx.with(|connection| {
+        connection
+            .prepare_cached(
+                "INSERT INTO _oncehost_keys (tenant, operation, key, request_hash, fields, reply, committed_at) \
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) \
+                 ON CONFLICT (tenant, operation, key) DO UPDATE SET request_hash = excluded.request_hash, \
+                 fields = excluded.fields, reply = excluded.reply, committed_at = excluded.committed_at \
+                 WHERE committed_at <= ?8",
+            )
+            .and_then(|mut statement| {
+                statement.execute(params![
+                    id.tenant,
+                    id.operation,
+                    id.key,
+                    record.request_hash,
+                    record.fields,
+                    record.reply,
+                    record.committed_at,
+                    forgotten
+                ])
+            })
+            .map(|_| ())
+            .map_err(|error| fault(&error))
+    })
+}
+
+/// How far one clearing got.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Cleared {
+    pub replies: usize,
+    pub marks: usize,
+    /// Where the next batch of replies begins.
+    pub next: i64,
+    /// Whether a full batch was found, so that there may be more.
+    pub more: bool,
+}
+
+/// Clears at most `batch` replies that were committed at or before `replies_before`, beginning behind row `after`,
+/// and at most `batch` marks committed at or before `marks_before`.
+///
+/// # Errors
+/// When the database fails.
+pub fn clear(
+    tx: &Tx,
+    replies_before: Millis,
+    marks_before: Millis,
+    after: i64,
+    batch: usize,
+) -> Result<Cleared, StoreError> {
+    let limit = i64::try_from(batch).unwrap_or(i64::MAX);
+    tx.with(|connection| {
+        // Rows are in commit order, so that the first one that is too young ends the walk.
+        let walk = |statement: &str, from: i64, before: Millis| -> rusqlite::Result<Option<(i64, usize)>> {
+            let ids = connection
+                .prepare_cached("SELECT id, committed_at FROM _oncehost_keys WHERE id > ?1 ORDER BY id LIMIT ?2")?
+                .query_map(params![from, limit], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Millis>(1)?)))?
+                .collect::<rusqlite::Result<Vec<_>>>()?;
+            let Some(last) = ids.iter().take_while(|(_, at)| *at <= before).map(|(id, _)| *id).last() else {
+                return Ok(None);
+            };
+            let changed = connection.prepare_cached(statement)?.execute(params![from, last])?;
+            Ok(Some((last, changed)))
+        };
+        let marks = walk("DELETE FROM _oncehost_keys WHERE id > ?1 AND id <= ?2", 0, marks_before);
+        let replies = walk(
+            "UPDATE _oncehost_keys SET reply = NULL, fields = NULL WHERE id > ?1 AND id <= ?2 AND reply IS NOT NULL",
+            after,
+            replies_before,
+        );
+        let (marks, replies) = marks.and_then(|m| replies.map(|r| (m, r))).map_err(|error| fault(&error))?;
+        Ok(Cleared {
+            replies: replies.map_or(0, |(_, changed)| changed),
+            marks: marks.map_or(0, |(_, changed)| changed),
+            next: replies.map_or(after, |(last, _)| last),
+            more: marks.is_some() || replies.is_some(),
+        })
+    })
+}

@@ -1,0 +1,16 @@
+import type { ActionConfig } from '@oncehost/sdk/plugin'
+import { findEvent } from '../../lib/event.ts'
+
+export const config = {
+  kind: 'read',
+  input: {
+    type: 'object',
+    required: ['event_id'],
+    properties: { event_id: { type: 'string', minLength: 1 } },
+  },
+} satisfies ActionConfig
+
+/** One event, whole. */
+export function handle(input: { event_id: string }) {
+  return findEvent(input.event_id)
+}

@@ -1,0 +1,26 @@
+import type { ActionConfig, HandlerCtx } from '@oncehost/sdk/plugin'
+import { must } from '../../lib/must.ts'
+import { addLine, findOrder, notOpen } from '../../lib/order.ts'
+
+export const config = {
+  // Adding is no state that could be compared, so only the key tells a retry from a second wish.
+  key: 'required',
+  input: {
+    type: 'object',
+    required: ['order_id', 'sku', 'quantity'],
+    properties: {
+      order_id: { type: 'string', minLength: 1 },
+      sku: { type: 'string', minLength: 1 },
+      quantity: { type: 'integer', minimum: 1, maximum: 10000 },
+    },
+  },
+} satisfies ActionConfig
+
+/** Puts more on an open order. */
+export function handle({ order_id, sku, quantity }: { order_id: string; sku: string; quantity: number }, _ctx: HandlerCtx) {
+  if (findOrder(order_id).status !== 'open') throw notOpen(order_id)
+  const { count } = must(store.count('order_line', { order_id: { eq: order_id }, sku: { ne: sku } }))
+  if (count >= 100) throw new BizError('ORDER_FULL', 'An order has 100 lines at most.', { status: 409 })
+  const price_cents = addLine(order_id, { sku, quantity })
+  return { order_id, added_cents: price_cents, total_cents: findOrder(order_id).total_cents }
+}

@@ -1,0 +1,16 @@
+import type { ActionConfig } from '@oncehost/sdk/plugin'
+import { findOrder, linesOf } from '../../lib/order.ts'
+
+export const config = {
+  kind: 'read',
+  input: {
+    type: 'object',
+    required: ['order_id'],
+    properties: { order_id: { type: 'string', minLength: 1 } },
+  },
+} satisfies ActionConfig
+
+/** One order with its lines. */
+export function handle({ order_id }: { order_id: string }) {
+  return { ...findOrder(order_id), lines: linesOf(order_id) }
+}

@@ -1,0 +1,36 @@
+import type { ActionConfig, HandlerCtx } from '@oncehost/sdk/plugin'
+import { must } from '../../lib/must.ts'
+import { findOrder, publish } from '../../lib/order.ts'
+
+export const config = {
+  key: 'required',
+  input: {
+    type: 'object',
+    required: ['order_id', 'amount_cents'],
+    properties: {
+      order_id: { type: 'string', minLength: 1 },
+      amount_cents: { type: 'integer', minimum: 0 },
+    },
+  },
+} satisfies ActionConfig
+
+/** Takes the payment of an open order, to the cent. Of racing payments one is taken. */
+export function handle({ order_id, amount_cents }: { order_id: string; amount_cents: number }, ctx: HandlerCtx) {
+  const { affected } = must(store.update(
+    'customer_order',
+    { id: { eq: order_id }, status: { eq: 'open' }, total_cents: { eq: amount_cents } },
+    { status: 'paid', paid_at: ctx.now },
+  ))
+  const order = findOrder(order_id)
+  if (affected === 0) {
+    if (order.status === 'open') {
+      throw new BizError('WRONG_AMOUNT', `The order comes to ${order.total_cents} cents, not ${amount_cents}.`, {
+        status: 409,
+        details: { total_cents: order.total_cents },
+      })
+    }
+    return { order_id, paid: false, status: order.status, paid_at: order.paid_at }
+  }
+  publish(ctx, 'orders.order-paid', order)
+  return { order_id, paid: true, status: order.status, paid_at: order.paid_at }
+}

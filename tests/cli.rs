@@ -1,0 +1,227 @@
+//! The commands, as a shell meets them: output, errors, exit codes.
+
+use std::io::{BufRead, BufReader, Read, Write};
+use std::net::TcpStream;
+use std::process::{Output, Stdio};
+
+use serde_json::{Value as Json, json};
+
+use crate::support::process::{Folders, Process};
+
+/// A plugin without tables, and one that does not load.
+fn folders() -> Folders {
+    Folders::new([
+        ("tell/plugin.json", r#"{ "id": "tell", "version": "1.0.0", "permissions": [] }"#),
+        (
+            "tell/handlers/echo.ts",
+            "export function handle(input: any, ctx: any) { return { input, tenant: ctx.tenantId, key: ctx.idempotencyKey ?? null, at: ctx.invocationId } }\n",
+        ),
+        (
+            "tell/handlers/refuse.ts",
+            "export function handle() { throw new BizError('CLOSED', 'come tomorrow', { status: 409 }) }\n",
+        ),
+        ("bad/plugin.json", r#"{ "id": "bad", "version": "1.0.0", "permissions": [] }"#),
+        ("bad/handlers/loop.ts", "export function handle() {\n  for (const i = 0; i < 3; i++) {}\n}\n"),
+    ])
+}
+
+struct Ended {
+    code: i32,
+    out: String,
+    err: String,
+}
+
+fn ended(output: Output) -> Ended {
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ended { code: output.status.code().unwrap(), out: text(output.stdout), err: text(output.stderr) }
+}
+
+fn run(folders: &Folders, args: &[&str]) -> Ended {
+    ended(folders.command(args).stdin(Stdio::null()).output().unwrap())
+}
+
+fn echo<'a>(key: &'a str, input: &'a str) -> [&'a str; 9] {
+    ["invoke", "tell", "echo", "--key", key, "--tenant", "acme", "--input", input]
+}
+
+#[test]
+fn invoke_does_the_same_in_a_running_host_and_without_one() {
+    let folders = folders();
+    let first = run(&folders, &echo("schlüssel \"1\"", r#"{"a":1}"#));
+    assert_eq!((first.code, first.err.as_str()), (0, ""), "{}", first.out);
+    let reply: Json = serde_json::from_str(&first.out).unwrap();
+    assert_eq!((&reply["code"], &reply["data"]["input"]), (&json!(0), &json!({ "a": 1 })));
+    assert_eq!((&reply["data"]["tenant"], &reply["data"]["key"]), (&json!("acme"), &json!("schlüssel \"1\"")));
+    let host = folders.dev();
+    let again = run(&folders, &echo("schlüssel \"1\"", r#"{"a":1}"#));
+    assert_eq!((again.code, again.out.as_str()), (0, first.out.as_str()), "{}", again.err);
+    assert!(again.err.starts_with("oncehost: replayed:"), "{}", again.err);
+    let reused = run(&folders, &echo("schlüssel \"1\"", r#"{"a":2}"#));
+    assert_eq!((reused.code, reused.out.as_str()), (1, ""));
+    assert_eq!(problem(&reused)["error"], "KEY_REUSED");
+    assert!(host.terminate().success());
+    let alone = run(&folders, &echo("schlüssel \"1\"", r#"{"a":1.0}"#));
+    assert_eq!((alone.code, alone.out.as_str()), (0, first.out.as_str()), "{}", alone.err);
+}
+
+fn problem(ended: &Ended) -> Json {
+    serde_json::from_str(&ended.err).unwrap_or_else(|error| panic!("{error}: {}", ended.err))
+}
+
+#[test]
+fn refusal_goes_to_standard_error_as_a_problem() {
+    let folders = folders();
+    let refused = run(&folders, &["invoke", "tell", "refuse"]);
+    assert_eq!((refused.code, refused.out.as_str()), (1, ""));
+    let problem = problem(&refused);
+    assert_eq!(
+        (&problem["code"], &problem["error"], &problem["status"]),
+        (&json!(1000), &json!("CLOSED"), &json!(409))
+    );
+}
+
+#[test]
+fn wrong_use_is_code_2_with_a_way_out() {
+    let folders = folders();
+    for (args, hint) in [
+        (vec!["invok"], "invoke"),
+        (vec!["invoke", "tell"], "<ACTION>"),
+        (vec!["invoke", "tell", "echo", "--tenant", "a/b"], "1 to 64 letters"),
+        (vec!["dev", "--listen", "0.0.0.0:7070"], "127.0.0.1:7070"),
+        (vec!["dev", "--listen", "nowhere"], "ADDRESS:PORT"),
+        (vec!["dev", "--store", "postgres://db"], "SQLite"),
+        (vec!["dev", "--config", "none.toml"], "none.toml"),
+        (vec!["dev", "--log", "=="], "debug,script=info"),
+    ] {
+        let ended = run(&folders, &args);
+        assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{args:?}: {}", ended.err);
+        assert!(ended.err.contains(hint), "{args:?}: {}", ended.err);
+    }
+}
+
+#[test]
+fn settings_file_of_the_working_directory_is_read_and_checked() {
+    let folders = folders();
+    let file = folders.data().with_file_name("oncehost.toml");
+    std::fs::write(&file, "body_limt = '1MiB'\n").unwrap();
+    let ended = run(&folders, &["plugin", "list"]);
+    assert_eq!(ended.code, 2);
+    assert!(ended.err.contains("oncehost.toml:1") && ended.err.contains("did you mean body_limit?"), "{}", ended.err);
+}
+
+#[test]
+fn plugin_list_shows_what_loads_and_what_does_not() {
+    let folders = folders();
+    let listed = run(&folders, &["plugin", "list"]);
+    assert_eq!((listed.code, listed.err.as_str()), (0, ""));
+    assert!(listed.out.contains("tell 1.0.0\n  echo "), "{}", listed.out);
+    assert!(listed.out.contains("bad/handlers/loop.ts:2:"), "{}", listed.out);
+    let json = run(&folders, &["plugin", "list", "--json"]);
+    let json: Json = serde_json::from_str(&json.out).unwrap();
+    assert_eq!(json["plugins"][0]["id"], "tell");
+    assert_eq!(json["broken"][0]["faults"][0]["line"], 2);
+    let host = folders.dev();
+    assert_eq!(run(&folders, &["plugin", "list"]).out, listed.out);
+    drop(host);
+}
+
+#[test]
+fn schema_commands_do_the_same_in_a_running_host_and_without_one() {
+    let folders = Folders::new([
+        ("note/plugin.json", r#"{ "id": "note", "version": "1.0.0", "permissions": ["data:read"] }"#),
+        ("note/schema.sql", "CREATE TABLE note (id TEXT PRIMARY KEY, text TEXT NOT NULL);\n"),
+        (
+            "note/handlers/count.ts",
+            "export function handle() {\n  const got = store.count('note', {})\n  if (!got.ok) throw got.error\n  return got.data\n}\n",
+        ),
+    ]);
+    let plan = run(&folders, &["schema", "plan", "note"]);
+    assert_eq!((plan.code, plan.err.as_str()), (0, ""));
+    assert!(plan.out.contains("CREATE TABLE \"note\""), "{}", plan.out);
+    let mut host = Process::start(folders.command(&["dev"]));
+    assert_eq!(host.post("note", "count", "k1", "{}").error(), "SCHEMA");
+    assert_eq!(run(&folders, &["schema", "plan", "note"]).out, plan.out);
+    assert_eq!(run(&folders, &["schema", "apply"]).code, 0);
+    assert_eq!(host.post("note", "count", "k1", "{}").data(), json!({ "count": 0 }), "seen by the next call");
+    host.kill();
+    std::fs::write(folders.plugins().join("note/schema.sql"), "CREATE TABLE note (id TEXT PRIMARY KEY);\n").unwrap();
+    let refused = run(&folders, &["schema", "apply", "note"]);
+    assert_eq!(refused.code, 1, "{}", refused.out);
+    assert!(refused.out.contains("note.text"), "{}", refused.out);
+    let status = run(&folders, &["schema", "status", "--json"]);
+    let status: Json = serde_json::from_str(&status.out).unwrap();
+    assert_eq!(status["plugins"][0]["status"]["state"], "pending");
+    assert_eq!(run(&folders, &["schema", "apply", "note", "--allow-destructive", "note.text"]).code, 0);
+    let unknown = run(&folders, &["schema", "plan", "nota"]);
+    assert_eq!((unknown.code, unknown.out.as_str()), (1, ""));
+    assert!(unknown.err.contains("\"nota\""), "{}", unknown.err);
+}
+
+#[test]
+fn dev_says_which_tables_wait_and_what_to_run() {
+    let folders = Folders::new([
+        ("note/plugin.json", r#"{ "id": "note", "version": "1.0.0", "permissions": [] }"#),
+        ("note/schema.sql", "CREATE TABLE note (id TEXT PRIMARY KEY);\n"),
+        ("bare/plugin.json", r#"{ "id": "bare", "version": "1.0.0", "permissions": [] }"#),
+    ]);
+    let mut child = folders.command(&["dev"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let line = lines.by_ref().map_while(Result::ok).find(|line| line.contains("oncehost schema apply")).unwrap();
+    assert_eq!(line, format!("  oncehost schema apply note --data {}", folders.data().display()));
+    assert!(!folders.data().join("note.db").exists() && !folders.data().join("bare.db").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
+}
+
+#[test]
+fn second_host_on_the_same_data_is_refused() {
+    let folders = folders();
+    let _host = folders.dev();
+    let second = run(&folders, &["dev"]);
+    assert_eq!((second.code, second.out.as_str()), (1, ""));
+    assert!(second.err.contains("another host is running on the data folder"), "{}", second.err);
+}
+
+#[test]
+fn reader_that_goes_away_ends_a_command_in_silence() {
+    let folders = folders();
+    let mut child = folders.command(&["plugin", "list"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
+    drop(child.stdout.take());
+    let mut err = String::new();
+    child.stderr.take().unwrap().read_to_string(&mut err).unwrap();
+    assert_eq!((child.wait().unwrap().code(), err.as_str()), (Some(0), ""));
+}
+
+#[test]
+fn examples_in_help_are_commands_that_are_understood() {
+    let folders = folders();
+    for command in [vec!["dev"], vec!["invoke"], vec!["plugin", "list"], vec!["schema"], vec!["schema", "plan"]] {
+        let help = run(&folders, &[&command[..], &["--help"]].concat());
+        assert_eq!(help.code, 0);
+        let example = help.out.split("Example: ").nth(1).unwrap_or_else(|| panic!("{command:?}: {}", help.out));
+        let line = example.split_whitespace().skip(1).collect::<Vec<_>>();
+        // Help instead of the work: what matters is that the arguments parse up to there.
+        let understood = run(&folders, &[&line[..], &["--help"]].concat());
+        assert_eq!(understood.code, 0, "{example}: {}", understood.err);
+    }
+}
+
+#[test]
+fn second_signal_ends_a_stop_that_waits() {
+    let folders = folders();
+    let mut host = folders.dev();
+    let address = host.url.trim_start_matches("http://").to_owned();
+    let mut stuck = TcpStream::connect(&address).unwrap();
+    let head = format!(
+        "POST /plugins/tell/invoke/echo HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
+         Content-Length: 2\r\nExpect: 100-continue\r\n\r\n"
+    );
+    stuck.write_all(head.as_bytes()).unwrap();
+    // Asked to go on, the request is under way, and stays so.
+    stuck.read_exact(&mut [0; 25]).unwrap();
+    host.signal();
+    // The listener is gone as soon as the first signal has been taken.
+    while TcpStream::connect(&address).is_ok() {}
+    host.signal();
+    assert_eq!(host.wait().code(), Some(1));
+}

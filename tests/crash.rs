@@ -1,0 +1,143 @@
+//! `kill -9` at any moment: nothing acknowledged is missing, nothing is there twice (spec, G3 and G4).
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use crate::support::long;
+use crate::support::process::{Folders, Process};
+use crate::support::scenario::files;
+use crate::support::shop::SHOP;
+
+/// Callers that send beside each other.
+const CALLERS: usize = 8;
+
+/// What callers know: each key that was sent, with the body of its reply where one came.
+type Ledger = BTreeMap<String, Option<String>>;
+
+fn shop() -> Folders {
+    Folders::new(files(SHOP).iter().map(|(path, text)| (path.as_str(), text.as_str())))
+}
+
+fn body(key: &str) -> String {
+    format!(r#"{{"code":"{key}"}}"#)
+}
+
+/// Sends calls with fresh keys until the host stops answering. `acknowledged` is called after each reply with
+/// their number.
+fn load(host: &Process, round: usize, ledger: &Mutex<Ledger>, acknowledged: impl Fn(usize) + Sync) {
+    let (gone, count) = (AtomicBool::new(false), AtomicUsize::new(0));
+    std::thread::scope(|scope| {
+        for caller in 0..CALLERS {
+            let (gone, count, acknowledged) = (&gone, &count, &acknowledged);
+            scope.spawn(move || {
+                for number in 0.. {
+                    if gone.load(Ordering::SeqCst) {
+                        return;
+                    }
+                    let key = format!("r{round}-c{caller}-n{number}");
+                    ledger.lock().unwrap().insert(key.clone(), None);
+                    let Some(answer) = host.try_post("shop", "add", &key, &body(&key)) else {
+                        gone.store(true, Ordering::SeqCst);
+                        return;
+                    };
+                    assert_eq!(answer.status, 200, "{}", answer.body);
+                    ledger.lock().unwrap().insert(key, Some(answer.body));
+                    acknowledged(count.fetch_add(1, Ordering::SeqCst) + 1);
+                }
+            });
+        }
+    });
+}
+
+/// After a restart: what was acknowledged is there once, and retrying every key changes nothing of it.
+fn examine(folders: &Folders, ledger: &Ledger) {
+    let database = folders.database("shop");
+    let column = |sql: &str| -> Vec<String> {
+        let mut statement = database.prepare(sql).unwrap();
+        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    };
+    let check: Vec<String> = column("PRAGMA integrity_check");
+    assert_eq!(check, ["ok"]);
+    let (rows, keys) = (column("SELECT code FROM item"), column("SELECT key FROM _oncehost_keys"));
+    let events = column("SELECT json_extract(payload, '$.code') FROM _oncehost_events");
+    let set: BTreeSet<_> = rows.iter().collect();
+    assert_eq!(set.len(), rows.len(), "no row twice");
+    assert_eq!(set, keys.iter().collect(), "rows and keys commit together");
+    assert_eq!(set, events.iter().collect(), "rows and events commit together");
+    assert_eq!(events.len(), rows.len(), "no event twice");
+    for (key, _) in ledger.iter().filter(|(_, reply)| reply.is_some()) {
+        assert!(set.contains(key), "{key} was acknowledged and is gone");
+    }
+}
+
+fn retry_all(host: &Process, ledger: &mut Ledger) {
+    for (key, reply) in ledger {
+        let answer = host.post("shop", "add", key, &body(key));
+        assert_eq!(answer.status, 200, "{key}: {}", answer.body);
+        match reply {
+            Some(first) => assert_eq!((answer.body.as_str(), answer.replayed), (first.as_str(), true), "{key}"),
+            None => *reply = Some(answer.body),
+        }
+    }
+}
+
+#[test]
+fn acknowledged_calls_survive_kill_at_random_moments_under_load() {
+    let rounds = long(6, 200);
+    let folders = shop();
+    let mut ledger = Ledger::new();
+    let mut random = 0x9e37_79b9_u32;
+    for round in 0..rounds {
+        random = random.wrapping_mul(1_664_525).wrapping_add(1_013_904_223);
+        let kill_after = 1 + usize::try_from(random >> 24).unwrap();
+        let host = Mutex::new(folders.dev());
+        let url = host.lock().unwrap().url.clone();
+        let caller = Process::calling(&url);
+        let now = Mutex::new(std::mem::take(&mut ledger));
+        load(&caller, round, &now, |count| {
+            if count == kill_after {
+                host.lock().unwrap().kill();
+            }
+        });
+        ledger = now.into_inner().unwrap();
+        examine(&folders, &ledger);
+        if round % 10 == 9 || round + 1 == rounds {
+            let host = folders.dev();
+            retry_all(&host, &mut ledger);
+            retry_all(&host, &mut ledger);
+            assert_eq!(host.terminate().code(), Some(0));
+            examine(&folders, &ledger);
+            assert_eq!(
+                folders
+                    .database("shop")
+                    .query_row("SELECT count(*) FROM item", [], |row| row.get::<_, i64>(0))
+                    .unwrap(),
+                i64::try_from(ledger.len()).unwrap()
+            );
+        }
+    }
+}
+
+#[test]
+fn acknowledged_calls_survive_kill_at_named_points() {
+    for point in ["in-invocation", "before-commit", "after-commit", "before-replies"] {
+        for nth in long(&["1", "7"][..], &["1", "2", "3", "5", "8", "13", "21", "34"][..]) {
+            let folders = shop();
+            // The tables first: the point is to be met by calls.
+            drop(folders.dev());
+            let mut command = folders.command(&["dev"]);
+            command.env("ONCEHOST_CRASH_AT", format!("{point}:{nth}"));
+            let mut host = Process::start(command);
+            let ledger = Mutex::new(Ledger::new());
+            load(&host, 0, &ledger, |_| {});
+            assert!(!host.wait().success(), "{point} kills");
+            let mut ledger = ledger.into_inner().unwrap();
+            examine(&folders, &ledger);
+            let host = folders.dev();
+            retry_all(&host, &mut ledger);
+            retry_all(&host, &mut ledger);
+            examine(&folders, &ledger);
+        }
+    }
+}

@@ -1,0 +1,147 @@
+//! The built binary as a process, on folders that outlive it.
+
+use std::io::{BufRead, BufReader};
+use std::path::{Path, PathBuf};
+use std::process::{Child, Command, ExitStatus, Stdio};
+
+use tempfile::TempDir;
+
+use super::host::{self, Answer};
+
+/// Folders for plugins and data.
+pub struct Folders {
+    folder: TempDir,
+}
+
+impl Folders {
+    /// Folders with these files as plugins.
+    pub fn new<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+        let folder = tempfile::tempdir().unwrap();
+        for (path, text) in files {
+            host::write(&folder.path().join("plugins").join(path), text);
+        }
+        Self { folder }
+    }
+
+    pub fn plugins(&self) -> PathBuf {
+        self.folder.path().join("plugins")
+    }
+
+    pub fn data(&self) -> PathBuf {
+        self.folder.path().join("data")
+    }
+
+    /// A command of the binary on these folders.
+    pub fn command(&self, args: &[&str]) -> Command {
+        let mut command = Command::new(binary());
+        command.args(args);
+        self.onto(command)
+    }
+
+    /// Adds these folders and a free port to a command that runs the binary in the end.
+    pub fn onto(&self, mut command: Command) -> Command {
+        command
+            .env("ONCEHOST_PLUGINS", self.plugins())
+            .env("ONCEHOST_DATA", self.data())
+            .env("ONCEHOST_LISTEN", "127.0.0.1:0")
+            .current_dir(self.folder.path());
+        command
+    }
+
+    /// `oncehost dev --apply-schema` on these folders, once it answers.
+    pub fn dev(&self) -> Process {
+        Process::start(self.command(&["dev", "--apply-schema"]))
+    }
+
+    /// A plugin's database.
+    pub fn database(&self, plugin: &str) -> rusqlite::Connection {
+        rusqlite::Connection::open(self.data().join(format!("{plugin}.db"))).unwrap()
+    }
+}
+
+/// The built binary.
+pub fn binary() -> &'static Path {
+    Path::new(env!("CARGO_BIN_EXE_oncehost"))
+}
+
+/// A host that runs in a process of its own.
+pub struct Process {
+    /// `None` for one that is only called.
+    child: Option<Child>,
+    pub url: String,
+    agent: ureq::Agent,
+}
+
+impl Process {
+    /// Starts a command that runs a host, and waits until it says where it listens.
+    pub fn start(mut command: Command) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+        let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+        let url = lines
+            .by_ref()
+            .map_while(Result::ok)
+            .find_map(|line| {
+                line.split_whitespace().find(|word| word.starts_with("http://127.0.0.1:")).map(str::to_owned)
+            })
+            .expect("the host says where it listens");
+        // Whatever else it prints is read, so that it never waits for a full pipe.
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
+        Self { child: Some(child), url, agent: host::ureq_agent() }
+    }
+
+    /// A host that somebody else started, to be called.
+    pub fn calling(url: &str) -> Self {
+        Self { child: None, url: url.to_owned(), agent: host::ureq_agent() }
+    }
+
+    fn child(&mut self) -> &mut Child {
+        self.child.as_mut().expect("a process of our own")
+    }
+
+    /// `kill -9`.
+    pub fn kill(&mut self) {
+        self.child().kill().unwrap();
+        self.child().wait().unwrap();
+    }
+
+    /// `kill -TERM`.
+    pub fn signal(&mut self) {
+        let pid = rustix::process::Pid::from_child(self.child());
+        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+    }
+
+    /// `kill -TERM`, and waits for the end.
+    pub fn terminate(mut self) -> ExitStatus {
+        self.signal();
+        self.child().wait().unwrap()
+    }
+
+    /// Waits until the process ends by itself.
+    pub fn wait(&mut self) -> ExitStatus {
+        self.child().wait().unwrap()
+    }
+
+    /// Calls an action with a key; `None` when no answer came.
+    pub fn try_post(&self, plugin: &str, action: &str, key: &str, body: &str) -> Option<Answer> {
+        let request = self
+            .agent
+            .post(format!("{}/plugins/{plugin}/invoke/{action}", self.url))
+            .header("Content-Type", "application/json")
+            .header("Idempotency-Key", key);
+        host::try_answer(request.send(body).ok()?)
+    }
+
+    /// The same, where an answer must come.
+    pub fn post(&self, plugin: &str, action: &str, key: &str, body: &str) -> Answer {
+        self.try_post(plugin, action, key, body).expect("an answer")
+    }
+}
+
+impl Drop for Process {
+    fn drop(&mut self) {
+        if let Some(child) = &mut self.child {
+            let _ = child.kill();
+            let _ = child.wait();
+        }
+    }
+}

@@ -1,0 +1,188 @@
+//! Scenarios as data: a fixture is files and steps, and what comes of it is a transcript.
+//!
+//! Files stand after `//- /PATH` lines; the steps after `//- steps`, one a line:
+//! - `> POST PLUGIN/ACTION key=K tenant=T {…}` calls an action and prints the status and the body
+//! - `> sql PLUGIN SELECT …` prints the rows
+//! - `> rows PLUGIN` prints how many rows each table has
+//! - `> advance 90m` moves the clock, `> clear` clears expired records, `> restart` stops and starts the host
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+
+use rusqlite::types::ValueRef;
+use serde_json::Value as Json;
+
+use super::host::{Answer, Call, Host};
+
+/// Runs a fixture and compares its transcript with what is expected. Identifiers show as `<1>`, `<2>`… in the order
+/// in which they appear.
+#[track_caller]
+pub fn check(fixture: &str, expected: &str) {
+    let transcript = run(fixture);
+    let (got, want) = (trimmed(&transcript), trimmed(expected));
+    assert!(got == want, "the transcript differs\n--- got\n{got}\n--- expected\n{want}");
+}
+
+fn trimmed(text: &str) -> String {
+    text.trim().lines().map(str::trim).collect::<Vec<_>>().join("\n")
+}
+
+fn run(fixture: &str) -> String {
+    let (files, steps) = split(fixture);
+    let mut host = Host::new(files.iter().map(|(path, text)| (path.as_str(), text.as_str())));
+    let mut transcript = String::new();
+    for step in steps {
+        writeln!(transcript, "{step}").unwrap();
+        let told = take(&mut host, step.trim_start_matches("> "));
+        if !told.is_empty() {
+            writeln!(transcript, "{told}").unwrap();
+        }
+    }
+    numbered(&transcript)
+}
+
+/// The files of a fixture, as path and text.
+pub fn files(fixture: &str) -> Vec<(String, String)> {
+    split(fixture).0
+}
+
+fn split(fixture: &str) -> (Vec<(String, String)>, Vec<String>) {
+    let (mut files, mut steps, mut in_steps) = (Vec::<(String, String)>::new(), Vec::new(), false);
+    for line in fixture.lines() {
+        if let Some(name) = line.trim_start().strip_prefix("//- ") {
+            in_steps = name.trim() == "steps";
+            if !in_steps {
+                files.push((name.trim().trim_start_matches('/').to_owned(), String::new()));
+            }
+        } else if in_steps {
+            let line = line.trim();
+            if !line.is_empty() {
+                assert!(line.starts_with("> "), "a step begins with `> `: {line}");
+                steps.push(line.to_owned());
+            }
+        } else if let Some((_, text)) = files.last_mut() {
+            text.push_str(line);
+            text.push('\n');
+        }
+    }
+    (files, steps)
+}
+
+fn take(host: &mut Host, step: &str) -> String {
+    let (verb, rest) = step.split_once(' ').unwrap_or((step, ""));
+    match verb {
+        "POST" => post(host, rest),
+        "sql" => {
+            let (plugin, sql) = rest.split_once(' ').expect("sql PLUGIN SELECT …");
+            rows(host, plugin, sql)
+        }
+        "rows" => counts(host, rest),
+        "advance" => {
+            let by = oncehost::config::duration(rest).unwrap();
+            host.clock.advance(i64::try_from(by.as_millis()).unwrap());
+            String::new()
+        }
+        "clear" => {
+            let (replies, marks) = host.block_on(host.app.clear_expired()).unwrap();
+            format!("{replies} replies, {marks} marks")
+        }
+        "restart" => {
+            host.restart();
+            String::new()
+        }
+        _ => panic!("no such step: {step}"),
+    }
+}
+
+fn post(host: &Host, rest: &str) -> String {
+    let (target, mut rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    let (plugin, action) = target.split_once('/').expect("PLUGIN/ACTION");
+    let (mut key, mut tenant) = (None, None);
+    loop {
+        let (word, after) = rest.split_once(' ').unwrap_or((rest, ""));
+        if let Some(value) = word.strip_prefix("key=") {
+            key = Some(value);
+        } else if let Some(value) = word.strip_prefix("tenant=") {
+            tenant = Some(value);
+        } else {
+            break;
+        }
+        rest = after;
+    }
+    let answer = host.call(plugin, action, &Call { key, tenant, body: rest.as_bytes() });
+    tell(&answer)
+}
+
+/// A success as its status and data; a failure as its status, name and sentence.
+fn tell(answer: &Answer) -> String {
+    let json = answer.json();
+    if answer.status == 200 {
+        let replayed = if answer.replayed { " (replayed)" } else { "" };
+        return format!("200{replayed} {}", json["data"]);
+    }
+    let text = |member: &str| json[member].as_str().unwrap_or_default().to_owned();
+    format!("{} {}: {}", answer.status, text("error"), text("detail"))
+}
+
+fn rows(host: &Host, plugin: &str, sql: &str) -> String {
+    let database = host.database(plugin);
+    let mut statement = database.prepare(sql).unwrap();
+    let columns = statement.column_count();
+    let mut found = statement.query([]).unwrap();
+    let mut lines = Vec::new();
+    while let Some(row) = found.next().unwrap() {
+        let cells: Vec<Json> = (0..columns).map(|index| cell(row.get_ref(index).unwrap())).collect();
+        lines.push(Json::Array(cells).to_string());
+    }
+    if lines.is_empty() { "no rows".to_owned() } else { lines.join("\n") }
+}
+
+fn cell(value: ValueRef<'_>) -> Json {
+    match value {
+        ValueRef::Null => Json::Null,
+        ValueRef::Integer(number) => Json::from(number),
+        ValueRef::Real(number) => Json::from(number),
+        ValueRef::Text(text) => Json::String(String::from_utf8_lossy(text).into_owned()),
+        ValueRef::Blob(bytes) => Json::String(format!("{bytes:02x?}")),
+    }
+}
+
+fn counts(host: &Host, plugin: &str) -> String {
+    let tables = rows(
+        host,
+        plugin,
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' \
+         AND name NOT IN ('_oncehost_schema', '_oncehost_definitions') ORDER BY name",
+    );
+    let mut told = Vec::new();
+    for line in tables.lines() {
+        let names: Vec<String> = serde_json::from_str(line).unwrap();
+        let table = &names[0];
+        told.push(format!("{} {}", table.trim_start_matches("_oncehost_"), host.count(plugin, table)));
+    }
+    told.join(", ")
+}
+
+/// Replaces UUIDs by numbers.
+fn numbered(text: &str) -> String {
+    let mut seen = BTreeMap::new();
+    let mut out = String::new();
+    let mut rest = text;
+    while let Some((at, id)) = (0..rest.len())
+        .filter(|at| rest.is_char_boundary(*at))
+        .find_map(|at| rest.get(at..at + 36).filter(|id| is_uuid(id)).map(|id| (at, id)))
+    {
+        let next = seen.len() + 1;
+        let number = *seen.entry(id.to_owned()).or_insert(next);
+        write!(out, "{}<{number}>", &rest[..at]).unwrap();
+        rest = &rest[at + 36..];
+    }
+    out + rest
+}
+
+fn is_uuid(text: &str) -> bool {
+    text.bytes().enumerate().all(|(index, byte)| match index {
+        8 | 13 | 18 | 23 => byte == b'-',
+        _ => byte.is_ascii_hexdigit(),
+    })
+}
