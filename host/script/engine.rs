@@ -61,6 +61,7 @@ impl Engine {
         };
         let runtime = Runtime::new().map_err(|error| no_room(error.to_string()))?;
         runtime.set_memory_limit(limits.memory);
+        runtime.set_gc_threshold(limits.memory / 4);
         runtime.set_max_stack_size(limits.stack);
         let context = Context::full(&runtime).map_err(|error| no_room(error.to_string()))?;
         let state = Rc::new(State::default());
