@@ -157,26 +157,3 @@ fn memory_stays_where_it_is_over_many_runs() {
     bench.engine.collect();
     assert_eq!(bench.engine.memory_used(), before);
 }
-
-#[test]
-#[ignore = "a measurement, by hand"]
-fn measure() {
-    let mut bench = Bench::new();
-    let code = handler(
-        "(input, ctx) => { const key = `${input.at}:${input.obj}`; const r = store.createIfAbsent('t', { key, lane: input.lane, n: 5 }, ['key']); if (!r.ok) throw r.error; const q = store.createIfAbsent('u', { key, of: r.data.record.key }, ['key']); return { id: r.data.record.key, created: r.data.created && q.data.created } }",
-    );
-    let input = r#"{"at":"2024-01-01T00:00:00Z","obj":"car-17","lane":3,"more":{"a":[1,2,3],"b":"text"}}"#;
-    for _ in 0..2 {
-        let began = std::time::Instant::now();
-        for _ in 0..20_000 {
-            bench.run(&code, input).unwrap();
-            bench.notes.borrow_mut().calls.clear();
-        }
-        eprintln!("{:?} a run", began.elapsed() / 20_000);
-    }
-    let began = std::time::Instant::now();
-    for _ in 0..20 {
-        Engine::new(EngineLimits::default()).unwrap();
-    }
-    eprintln!("{:?} an engine, {} bytes", began.elapsed() / 20, bench.engine.memory_used());
-}
