@@ -1,5 +1,7 @@
 //! The rules of the contract, tried on the real thing: the server over HTTP, SQLite files, the built binary.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by a panic")]
+
 mod support;
 
 mod cli;
