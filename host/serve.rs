@@ -106,6 +106,7 @@ impl Server {
             tokio::select! {
                 _ = async { tokio::join!(over_tcp, over_local, stopping) } => {}
                 () = clear_now_and_then(&app) => {}
+                () = app.auth.keep_fresh() => {}
             }
             app.close().await;
             if let Ok(path) = Reach::of(&app.settings.data) {

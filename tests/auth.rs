@@ -3,12 +3,15 @@
 use std::time::Duration;
 
 use oncehost::auth::token::NewToken;
+use oncehost::config::Rate;
 use serde_json::{Value as Json, json};
 
 use crate::support::host::{Host, ureq_agent};
 use crate::support::process::Folders;
 use crate::support::scenario::files;
 use crate::support::shop::SHOP;
+
+mod jwt;
 
 /// The plugin that says who calls, beside the shop.
 const WHO: &str = r#"
@@ -262,6 +265,30 @@ fn page_of_another_origin_cannot_read_a_reply() {
         let heard = call(&host, &secret, "who/am-i", &[("origin", origin)], "{}");
         assert_eq!((heard.header("access-control-allow-origin"), heard.header("vary")), (None, Some("Origin")));
     }
+}
+
+#[test]
+fn tenant_over_its_rate_waits_and_others_do_not() {
+    let host = serve(|settings| {
+        settings.rate = Some(Rate { count: 2, per: Duration::from_secs(60) });
+        settings.rate_burst = Some(3);
+    });
+    let (red, _) = token(&host, "red", &["invoke:*", "operator"], None);
+    let (blue, _) = token(&host, "blue", &["invoke:*"], None);
+    let key = [("idempotency-key", "k")];
+    for _ in 0..3 {
+        // Replays count too.
+        assert_eq!(call(&host, &red, "shop/add", &key, r#"{"code":"a"}"#).status, 200);
+    }
+    let heard = call(&host, &red, "shop/add", &key, r#"{"code":"a"}"#);
+    assert_eq!((heard.status, heard.error().as_str(), heard.header("retry-after")), (429, "RATE_LIMITED", Some("30")));
+    assert_eq!(heard.json()["retryable"], true);
+    assert_eq!(call(&host, &blue, "who/am-i", &[], "{}").status, 200);
+    let bearer = format!("Bearer {red}");
+    assert_eq!(ask(&host, "GET", "/admin/plugins", &[("authorization", &bearer)], "").status, 200);
+    host.clock.advance(30_000);
+    assert_eq!(call(&host, &red, "shop/add", &key, r#"{"code":"a"}"#).status, 200);
+    assert_eq!(call(&host, &red, "shop/add", &key, r#"{"code":"a"}"#).error(), "RATE_LIMITED");
 }
 
 #[test]

@@ -9,9 +9,14 @@ use crate::config::Settings;
 use crate::failure::{Code, Failure};
 use crate::store::sqlite::host_db::HostDb;
 
+mod jwks;
+mod jwt;
+mod rate;
 pub mod scope;
 pub mod token;
 
+use jwt::Jwt;
+use rate::Rates;
 use token::Tokens;
 
 /// Who calls.
@@ -59,6 +64,8 @@ const LONGEST: usize = 16 << 10;
 /// Everything that lets callers in.
 pub struct Auth {
     pub tokens: Tokens,
+    jwt: Option<Jwt>,
+    rates: Option<Rates>,
     clock: Arc<dyn Clock>,
 }
 
@@ -67,14 +74,16 @@ impl Auth {
     ///
     /// # Errors
     /// One sentence for the operator.
-    pub fn open(_settings: &Settings, db: Arc<HostDb>, clock: Arc<dyn Clock>) -> Result<Self, String> {
+    pub fn open(settings: &Settings, db: Arc<HostDb>, clock: Arc<dyn Clock>) -> Result<Self, String> {
         let tokens = Tokens::open(db).map_err(|error| error.to_string())?;
-        Ok(Self { tokens, clock })
+        let jwt = Jwt::new(&settings.jwt, clock.clone());
+        let rates = settings.rate.map(|rate| Rates::new(rate, settings.rate_burst));
+        Ok(Self { tokens, jwt, rates, clock })
     }
 
     /// Whether there are credentials by which anybody could call.
     pub fn has_credentials(&self) -> bool {
-        self.tokens.any(self.clock.now())
+        self.jwt.is_some() || self.tokens.any(self.clock.now())
     }
 
     /// Who sends this `Authorization` header; `None` without one.
@@ -87,7 +96,26 @@ impl Auth {
         if credentials.starts_with(token::PREFIX) {
             return self.tokens.caller(credentials, now);
         }
-        Err(invalid("the credentials are no token of this host"))
+        match &self.jwt {
+            Some(jwt) => jwt.caller(credentials, now).await,
+            None => Err(invalid("the credentials are no token of this host, and it takes no JWTs")),
+        }
+    }
+
+    /// Counts a call of a tenant against its rate. Replays count like any other call: each is read from the disk.
+    ///
+    /// # Errors
+    /// `RATE_LIMITED`.
+    pub fn count(&self, tenant: &str) -> Result<(), Failure> {
+        self.rates.as_ref().map_or(Ok(()), |rates| rates.count(tenant, self.clock.now()))
+    }
+
+    /// Keeps the keys for JWTs fresh, for as long as this is awaited.
+    pub async fn keep_fresh(&self) {
+        match &self.jwt {
+            Some(jwt) => jwt.keys.keep_fresh().await,
+            None => std::future::pending().await,
+        }
     }
 }
 

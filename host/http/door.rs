@@ -149,8 +149,16 @@ fn joined(names: &[HeaderName], more: &str) -> HeaderValue {
 /// Who calls. In `serve` that is for the credentials to say, and `X-Tenant-Id` is not looked at.
 ///
 /// # Errors
-/// `UNAUTHENTICATED`; `VALIDATION` when `X-Tenant-Id` is no tenant.
+/// `UNAUTHENTICATED`; `RATE_LIMITED`; `VALIDATION` when `X-Tenant-Id` is no tenant.
 pub(super) async fn caller(shared: &Shared, headers: &HeaderMap) -> Result<Caller, Failure> {
+    let caller = known(shared, headers).await?;
+    if shared.door == Door::Serve {
+        shared.app.auth.count(&caller.tenant)?;
+    }
+    Ok(caller)
+}
+
+async fn known(shared: &Shared, headers: &HeaderMap) -> Result<Caller, Failure> {
     if shared.door != Door::Serve {
         return tenant(headers).map(|tenant| Caller { tenant, user: None });
     }
@@ -174,7 +182,7 @@ pub(super) async fn guard(
     if open || request.method() == Method::OPTIONS {
         return next.run(request).await;
     }
-    match caller(&shared, request.headers()).await.and_then(|caller| caller.need(OPERATOR)) {
+    match known(&shared, request.headers()).await.and_then(|caller| caller.need(OPERATOR)) {
         Ok(()) => next.run(request).await,
         Err(failure) => shared.problem(failure, &id),
     }
