@@ -7,6 +7,7 @@ mod cli;
 mod concurrency;
 #[cfg(feature = "crash-points")]
 mod crash;
+mod fairness;
 mod faults;
 mod gate;
 mod isolation;

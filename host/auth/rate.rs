@@ -47,9 +47,13 @@ impl Rates {
     pub fn count(&self, tenant: &str, now: Millis) -> Result<(), Failure> {
         let now = now.saturating_mul(1000);
         let mut seen = self.seen.lock().unwrap_or_else(PoisonError::into_inner);
-        // Never further ahead than the burst, as only a clock that was set back can make it.
-        let due =
-            seen.due.get(tenant).map_or(now, |due| (*due).clamp(now, now.saturating_add(self.ahead + self.interval)));
+        // Never further ahead than the burst, as only a clock that was set back can make it. That is noted also where
+        // the call is refused, or it would be refused until the clock has caught up.
+        let furthest = now.saturating_add(self.ahead + self.interval);
+        let due = seen.due.get_mut(tenant).map_or(now, |due| {
+            *due = (*due).min(furthest);
+            (*due).max(now)
+        });
         let wait = due - now - self.ahead;
         if wait > 0 {
             let mut failure = Failure::new(

@@ -75,6 +75,9 @@ pub(super) fn jwks(text: &str) -> Result<Option<String>, String> {
         matches!(host, "localhost" | "127.0.0.1" | "[::1]")
     };
     match text.split_once("://") {
+        Some((_, rest)) if rest.split(['/', '?', '#']).next().is_some_and(|authority| authority.contains('@')) => {
+            Err("public keys need no user name and password; leave them out of the URL".to_owned())
+        }
         _ if text.is_empty() => Err("the file or URL is missing".to_owned()),
         None | Some(("https", _)) => Ok(Some(text.to_owned())),
         Some(("http", rest)) if local(rest) => Ok(Some(text.to_owned())),
@@ -170,9 +173,14 @@ mod tests {
         {
             assert_eq!(jwks(good), Ok(Some(good.to_owned())));
         }
-        for bad in
-            ["", "http://id.example/keys", "http://127.0.0.1.evil.example/k", "http://127.0.0.1@evil/k", "ftp://x"]
-        {
+        for bad in [
+            "",
+            "http://id.example/keys",
+            "http://127.0.0.1.evil.example/k",
+            "http://127.0.0.1@evil/k",
+            "ftp://x",
+            "https://u:p@x/k",
+        ] {
             assert!(jwks(bad).is_err(), "{bad}");
         }
     }
