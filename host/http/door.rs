@@ -10,11 +10,13 @@ use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
 use axum::middleware::Next;
 
+use super::problem::Problem;
 use super::reply::{self, EXPIRES, KEY, REPLAYED, REQUEST_ID, TENANT};
 use super::{Door, Shared};
 use crate::auth::scope::OPERATOR;
 use crate::auth::{Caller, is_tenant};
 use crate::failure::{Code, Failure};
+use crate::idempotency::CallError;
 
 /// The id of one request, in its reply and in the log.
 #[derive(Clone, Debug)]
@@ -204,17 +206,19 @@ fn tenant(headers: &HeaderMap) -> Result<String, Failure> {
 
 impl Shared {
     /// The reply to an error; what the caller could not have put right is logged.
-    pub(super) fn problem(
-        &self,
-        error: impl Into<crate::idempotency::CallError>,
-        RequestId(id): &RequestId,
-    ) -> Response<Body> {
+    pub(super) fn problem(&self, error: impl Into<CallError>, RequestId(id): &RequestId) -> Response<Body> {
         let error = error.into();
-        let problem = super::problem::Problem::new(&error, id, self.app.settings.dev);
-        if let (500.., crate::idempotency::CallError::Failure(failure)) = (problem.status, &error) {
+        let problem = Problem::new(&error, id, self.app.settings.dev);
+        if let (500.., CallError::Failure(failure)) = (problem.status, &error) {
+            let (code, detail) = (failure.code.name(), &failure.detail);
             let place = failure.position.as_ref().map(ToString::to_string);
-            let (code, details) = (failure.code.name(), &failure.details);
-            tracing::error!(request_id = %id, error = code, position = place, details = %details, "{}", failure.detail);
+            let details = (!failure.details.is_null()).then(|| failure.details.to_string());
+            if failure.code == Code::Overloaded {
+                // One line a refused call would make a rush worse.
+                tracing::debug!(request_id = %id, error = code, "{detail}");
+            } else {
+                tracing::error!(request_id = %id, error = code, position = place, details, "{detail}");
+            }
         }
         reply::problem(&problem)
     }

@@ -11,11 +11,14 @@ use crate::failure::{Code as Name, Failure};
 use crate::plugin::{Code, Module};
 
 mod bindings;
+mod guards;
+mod hostile;
 mod hunt;
 mod realm;
 mod results;
 mod runs;
 mod thrown;
+mod web;
 
 /// What the host was asked and told, shared with the test.
 #[derive(Default)]
