@@ -56,6 +56,14 @@ fn guarded_built_ins_give_what_the_language_says() {
             "(() => { const big = 'a'.repeat(3e4); const needle = 'a'.repeat(1e3) + 'b'; const hay = big + needle + 'c' + needle; return [hay.indexOf(needle) === 3e4, hay.indexOf(needle, 3e4 + 1) === 3e4 + 1002, hay.lastIndexOf(needle) === 3e4 + 1002, hay.includes(needle), hay.split(needle).map((p) => p.length), hay.replace(needle, '$&$&').length - hay.length, hay.replaceAll(needle, () => 'x').length, hay.split(needle, 1).length] })()",
             "[true,true,true,true,[30000,1,0],1001,30003,1]",
         ),
+    ] {
+        assert_eq!(once(&format!("() => ({code})")).unwrap(), gives, "{code}");
+    }
+}
+
+#[test]
+fn guarded_collections_and_json_give_what_the_language_says() {
+    for (code, gives) in [
         (
             "JSON.stringify({ b: 1, a: { b: 2, c: 3 }, n: [{ a: 1, z: 2 }] }, ['n', 'a', 'b'])",
             r#""{\"n\":[{\"a\":1}],\"a\":{\"b\":2},\"b\":1}""#,
