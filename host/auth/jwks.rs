@@ -204,9 +204,10 @@ fn usable(key: &Json) -> Option<Key> {
     let signs = !matches!(jwk.common.public_key_use, Some(PublicKeyUse::Encryption));
     let verifies =
         jwk.common.key_operations.as_ref().is_none_or(|operations| operations.contains(&KeyOperations::Verify));
-    let strong = match &jwk.algorithm {
-        AlgorithmParameters::RSA(rsa) => rsa.n.len() >= RSA_LEAST,
-        other => matches!(other, AlgorithmParameters::EllipticCurve(_) | AlgorithmParameters::OctetKeyPair(_)),
+    let strong = if let AlgorithmParameters::RSA(rsa) = &jwk.algorithm {
+        rsa.n.len() >= RSA_LEAST
+    } else {
+        matches!(jwk.algorithm, AlgorithmParameters::EllipticCurve(_) | AlgorithmParameters::OctetKeyPair(_))
     };
     let algorithm = match jwk.common.key_algorithm {
         Some(algorithm) => Some(Algorithm::try_from(algorithm).ok()?),

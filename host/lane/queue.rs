@@ -189,6 +189,12 @@ mod tests {
         }
     }
 
+    fn fill(queue: &Queue<Item>, tenant: &'static str, count: i32) {
+        for number in 0..count {
+            assert_eq!(queue.put((tenant, number)), Put::Waits);
+        }
+    }
+
     fn all(queue: &Queue<Item>) -> Vec<i32> {
         std::iter::from_fn(|| queue.try_take()).map(|item| item.1).collect()
     }
@@ -204,8 +210,9 @@ mod tests {
     #[test]
     fn tenants_take_turns() {
         let queue = Queue::new(2000);
-        (0..1000).for_each(|number| drop(queue.put(("noisy", number))));
-        [("quiet", 0), ("quiet", 1), ("other", 0)].into_iter().for_each(|item| drop(queue.put(item)));
+        fill(&queue, "noisy", 1000);
+        fill(&queue, "quiet", 2);
+        fill(&queue, "other", 1);
         let first: Vec<_> = (0..6).filter_map(|_| queue.try_take()).collect();
         assert_eq!(first, [("noisy", 0), ("quiet", 0), ("other", 0), ("noisy", 1), ("quiet", 1), ("noisy", 2)]);
         assert_eq!(queue.len(), 997);
@@ -222,7 +229,7 @@ mod tests {
     #[test]
     fn tenant_with_most_gives_way_until_all_have_as_much() {
         let queue = Queue::new(6);
-        (0..6).for_each(|number| drop(queue.put(("noisy", number))));
+        fill(&queue, "noisy", 6);
         assert_eq!(queue.put(("quiet", 10)), Put::Instead(("noisy", 5)));
         assert_eq!(queue.put(("quiet", 11)), Put::Instead(("noisy", 4)));
         assert_eq!(queue.put(("quiet", 12)), Put::Instead(("noisy", 3)));
@@ -235,10 +242,10 @@ mod tests {
     #[test]
     fn work_of_the_host_is_not_pushed_out() {
         let queue = Queue::new(3);
-        (0..3).for_each(|number| drop(queue.put((HOST, number))));
+        fill(&queue, HOST, 3);
         assert_eq!(queue.put(("a", 3)), Put::Full(("a", 3)));
         assert_eq!(all(&queue), [0, 1, 2]);
-        (0..3).for_each(|number| drop(queue.put(("a", number))));
+        fill(&queue, "a", 3);
         assert_eq!(queue.put((HOST, 9)), Put::Instead(("a", 2)));
     }
 
@@ -275,9 +282,7 @@ mod tests {
                     })
                 })
                 .collect();
-            let putters: Vec<_> = ["a", "b", "c"]
-                .map(|tenant| scope.spawn(move || (0..5000).for_each(|number| drop(queue.put((tenant, number))))))
-                .into();
+            let putters: Vec<_> = ["a", "b", "c"].map(|tenant| scope.spawn(move || fill(queue, tenant, 5000))).into();
             putters.into_iter().for_each(|putter| putter.join().unwrap());
             queue.close();
             takers.into_iter().map(|taker| taker.join().unwrap()).sum::<usize>()
