@@ -244,7 +244,7 @@ fn signatures_of_another_implementation_are_taken() {
         assert_eq!(heard.json()["data"]["user"]["subject"], algorithm.as_str(), "{}", heard.body);
     }
     // One kind's signature under another kind's key.
-    let mixed: Vec<_> = made["keys"].as_array().unwrap().iter().cloned().collect();
+    let mixed = made["keys"].as_array().unwrap();
     issuer.publish(
         &mixed
             .iter()
