@@ -4,10 +4,12 @@
 
 mod support;
 
+mod auth;
 mod cli;
 mod concurrency;
 #[cfg(feature = "crash-points")]
 mod crash;
+mod fairness;
 mod faults;
 mod gate;
 mod isolation;

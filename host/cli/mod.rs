@@ -15,6 +15,8 @@ mod log;
 mod plugin;
 mod sample;
 mod schema;
+mod serve;
+mod token;
 
 /// Runs TypeScript plugins and makes every write they do safe to repeat.
 #[derive(Debug, Parser)]
@@ -60,9 +62,11 @@ struct Global {
 #[derive(Debug, Subcommand)]
 enum Command {
     Dev(dev::Dev),
+    Serve(serve::Serve),
     Schema(schema::Schema),
     Invoke(invoke::Invoke),
     Plugin(plugin::Plugin),
+    Token(token::Token),
 }
 
 /// Why a command did not do its work.
@@ -131,15 +135,17 @@ fn run(cli: Cli) -> Result<(), Fail> {
     ];
     let flags = flags.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
     let settings = Settings::load(&Sources { config: config.map(Into::into), flags })?;
-    let hosts = matches!(cli.command, Command::Dev(_));
+    let hosts = matches!(cli.command, Command::Dev(_) | Command::Serve(_));
     log::start(&settings, if hosts { "info" } else { "warn" })?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(async {
         match cli.command {
             Command::Dev(command) => command.run(settings).await,
+            Command::Serve(command) => command.run(settings).await,
             Command::Schema(command) => command.run(settings).await,
             Command::Invoke(command) => command.run(settings).await,
             Command::Plugin(command) => command.run(settings).await,
+            Command::Token(command) => command.run(settings).await,
         }
     });
     // Whatever still blocks a thread must not keep the process.
@@ -177,7 +183,21 @@ mod tests {
 
     #[test]
     fn every_help_has_an_example() {
-        for command in ["", "dev", "schema", "schema plan", "schema apply", "schema status", "invoke", "plugin list"] {
+        for command in [
+            "",
+            "dev",
+            "schema",
+            "schema plan",
+            "schema apply",
+            "schema status",
+            "invoke",
+            "plugin list",
+            "serve",
+            "token",
+            "token create",
+            "token list",
+            "token revoke",
+        ] {
             let line = format!("oncehost {command} --help").replace("  ", " ");
             let help = parse(&line).unwrap_err().to_string();
             assert!(help.contains("Example: oncehost"), "{command}: {help}");
