@@ -13,4 +13,5 @@ mod fairness;
 mod faults;
 mod gate;
 mod isolation;
+mod npm;
 mod tidy;

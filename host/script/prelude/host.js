@@ -352,13 +352,16 @@
     linker(factories, imports) {
       return () => {
         const spaces = [];
+        // What the run's modules see as `globalThis`: libraries keep things there, and the realm's own is frozen.
+        const global = Object.create(globalThis);
+        hidden(global, "globalThis", global);
         const load = (index) => {
           let space = spaces[index];
           if (space === undefined) {
             space = { __proto__: null, [Symbol.toStringTag]: "Module" };
             defineProperty(space, Symbol.toStringTag, { enumerable: false });
             spaces[index] = space;
-            factories[index]((slot) => load(imports[index][slot]), space);
+            factories[index]((slot) => load(imports[index][slot]), space, global);
             freeze(space);
           }
           return space;
