@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
@@ -26,6 +27,9 @@ pub struct App {
     pub ids: Arc<dyn Ids>,
     pub in_flight: InFlight,
     registry: RwLock<Arc<Registry>>,
+    /// Held by a reload from looking to swapping.
+    pub reloading: tokio::sync::Mutex<()>,
+    reloads: AtomicU64,
     lanes: Mutex<BTreeMap<String, Arc<Lane>>>,
     lane_settings: LaneSettings,
     /// Held until the host is closed; the operating system lets go of it when the process dies.
@@ -44,7 +48,7 @@ impl App {
     /// When the folders cannot be used or another host has the data folder.
     pub fn open(settings: Settings, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Result<Arc<Self>, StartError> {
         let lock = lock_data(&settings)?;
-        let registry = Registry::load(&settings.plugins).map_err(|error| {
+        let registry = Registry::load(&settings.plugins, clock.now()).map_err(|error| {
             StartError(format!(
                 "cannot read the plugins folder {}: {error}; name another with --plugins DIR",
                 settings.plugins.display()
@@ -64,6 +68,8 @@ impl App {
             ids,
             in_flight: InFlight::default(),
             registry: RwLock::new(Arc::new(registry)),
+            reloading: tokio::sync::Mutex::default(),
+            reloads: AtomicU64::new(0),
             lanes: Mutex::default(),
             lane_settings,
             lock: Mutex::new(Some(lock)),
@@ -73,6 +79,18 @@ impl App {
     /// The plugins as they are loaded now.
     pub fn registry(&self) -> Arc<Registry> {
         self.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts another snapshot in the place of the present one. Work under way ends on what it began with. `counts`
+    /// says whether plugins are different in it.
+    pub fn swap(&self, next: Registry, counts: bool) {
+        *self.registry.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
+        self.reloads.fetch_add(u64::from(counts), Ordering::Relaxed);
+    }
+
+    /// How many reloads there were that changed something.
+    pub fn reloads(&self) -> u64 {
+        self.reloads.load(Ordering::Relaxed)
     }
 
     /// The lane of a plugin.

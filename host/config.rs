@@ -19,6 +19,8 @@ pub struct Settings {
     pub listen: SocketAddr,
     /// `dev` instead of `serve`: no credentials, tenant `dev`, causes of script errors in replies.
     pub dev: bool,
+    /// `dev --apply-schema`: bring tables up to `schema.sql`, at start and on reload.
+    pub apply_schema: bool,
     /// Origins of web pages, besides the host's own, that may call it from a browser: `http://localhost:5173`.
     pub origins: Vec<String>,
     /// Time limit of a handler, of a read action, of a flow script.
@@ -65,6 +67,7 @@ impl Default for Settings {
             data: PathBuf::from("data"),
             listen: SocketAddr::from(([127, 0, 0, 1], 7070)),
             dev: false,
+            apply_schema: false,
             origins: Vec::new(),
             handler_time: Duration::from_secs(1),
             read_time: Duration::from_secs(5),
