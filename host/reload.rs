@@ -33,7 +33,8 @@ pub async fn reload(app: &Arc<App>, wanted: Wanted, since: Instant) -> Result<Re
     let _one_at_a_time = app.reloading.lock().await;
     let (before, folder, now) = (app.registry(), app.settings.plugins.clone(), app.clock.now());
     let loading = tokio::task::spawn_blocking(move || before.reload(&folder, &wanted, now));
-    let loaded = loading.await.map_err(|error| Failure::new(Code::Unavailable, format!("the reload broke: {error}")))?;
+    let loaded =
+        loading.await.map_err(|error| Failure::new(Code::Unavailable, format!("the reload broke: {error}")))?;
     let (next, changes) = loaded.map_err(|error| {
         let folder = app.settings.plugins.display();
         let text = format!("the plugins folder {folder} cannot be read ({error}); what is loaded goes on serving");
@@ -160,7 +161,8 @@ impl Report {
     /// What `POST /admin/plugins/reload` gives.
     pub fn json(&self, registry: &Registry) -> Json {
         let changes = self.changes.iter().map(|change| {
-            let serves = |plugin: &Arc<Plugin>| change.what != What::Removed && registry.plugins.contains_key(&plugin.id);
+            let serves =
+                |plugin: &Arc<Plugin>| change.what != What::Removed && registry.plugins.contains_key(&plugin.id);
             let plugin = change.plugin.as_ref();
             let serving = plugin.filter(|plugin| serves(plugin));
             let faults: &[Fault] = if let What::Broken(faults) = &change.what { faults } else { &[] };

@@ -177,7 +177,17 @@ mod tests {
 
     #[test]
     fn every_help_has_an_example() {
-        for command in ["", "dev", "schema", "schema plan", "schema apply", "schema status", "invoke", "plugin list", "plugin reload"] {
+        for command in [
+            "",
+            "dev",
+            "schema",
+            "schema plan",
+            "schema apply",
+            "schema status",
+            "invoke",
+            "plugin list",
+            "plugin reload",
+        ] {
             let line = format!("oncehost {command} --help").replace("  ", " ");
             let help = parse(&line).unwrap_err().to_string();
             assert!(help.contains("Example: oncehost"), "{command}: {help}");

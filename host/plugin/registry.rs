@@ -55,7 +55,6 @@ impl Registry {
     pub fn faults_of(&self, plugin: &Plugin) -> &[Fault] {
         self.broken.get(&plugin.folder()).map_or(&[], Vec::as_slice)
     }
-
 }
 
 struct Reload<'r> {
