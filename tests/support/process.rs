@@ -46,6 +46,8 @@ impl Folders {
             .env("ONCEHOST_PLUGINS", self.plugins())
             .env("ONCEHOST_DATA", self.data())
             .env("ONCEHOST_LISTEN", "127.0.0.1:0")
+            // Says something to the tests only; the host takes it for a slip.
+            .env_remove("ONCEHOST_LONG")
             .current_dir(self.folder.path());
         command
     }
