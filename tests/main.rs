@@ -9,5 +9,6 @@ mod crash;
 mod faults;
 mod gate;
 mod isolation;
+mod new;
 mod reload;
 mod tidy;

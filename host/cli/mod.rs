@@ -12,6 +12,7 @@ mod dev;
 mod invoke;
 mod local;
 mod log;
+mod new;
 mod plugin;
 mod sample;
 mod schema;
@@ -59,6 +60,7 @@ struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    New(new::New),
     Dev(dev::Dev),
     Schema(schema::Schema),
     Invoke(invoke::Invoke),
@@ -136,6 +138,7 @@ fn run(cli: Cli) -> Result<(), Fail> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(async {
         match cli.command {
+            Command::New(command) => command.run(settings).await,
             Command::Dev(command) => command.run(settings).await,
             Command::Schema(command) => command.run(settings).await,
             Command::Invoke(command) => command.run(settings).await,

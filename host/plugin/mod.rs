@@ -30,6 +30,8 @@ mod rewrite;
 mod tests;
 pub mod watch;
 
+pub use manifest::is_id;
+
 /// A loaded plugin. A reload builds the next one; running work ends on the one it began with.
 #[derive(Debug)]
 pub struct Plugin {
