@@ -43,8 +43,10 @@ pub async fn reload(app: &Arc<App>, wanted: Wanted, since: Instant) -> Result<Re
     let before = app.registry();
     let differ: Vec<Arc<Plugin>> = changes.iter().filter_map(|change| other_tables(&before, change)).collect();
     let mut report = Report { changes, tables: Vec::new(), took: Duration::ZERO };
-    if app.settings.apply_schema && !differ.is_empty() {
-        report.tables.push(apply(app, &differ).await);
+    if app.settings.apply_schema {
+        for plugin in &differ {
+            report.tables.push(apply(app, plugin).await);
+        }
     }
     app.swap(next, !report.changes.is_empty());
     report.took = since.elapsed();
@@ -63,10 +65,10 @@ fn other_tables(before: &Registry, change: &Change) -> Option<Arc<Plugin>> {
     (!known && !plugin.schema.tables.is_empty()).then(|| plugin.clone())
 }
 
-async fn apply(app: &Arc<App>, plugins: &[Arc<Plugin>]) -> String {
-    match tables::schema_of(app, plugins, SchemaVerb::Apply, &[]).await {
+async fn apply(app: &Arc<App>, plugin: &Arc<Plugin>) -> String {
+    match tables::schema_of(app, std::slice::from_ref(plugin), SchemaVerb::Apply, &[]).await {
         Ok(done) => tables::shown(&done),
-        Err(failure) => format!("the tables were not all applied: {}", failure.detail),
+        Err(failure) => format!("the tables of {} were not applied: {}", plugin.id, failure.detail),
     }
 }
 
@@ -159,12 +161,10 @@ impl Report {
     }
 
     /// What `POST /admin/plugins/reload` gives.
-    pub fn json(&self, registry: &Registry) -> Json {
+    pub fn json(&self) -> Json {
         let changes = self.changes.iter().map(|change| {
-            let serves =
-                |plugin: &Arc<Plugin>| change.what != What::Removed && registry.plugins.contains_key(&plugin.id);
             let plugin = change.plugin.as_ref();
-            let serving = plugin.filter(|plugin| serves(plugin));
+            let serving = plugin.filter(|_| change.what != What::Removed);
             let faults: &[Fault] = if let What::Broken(faults) = &change.what { faults } else { &[] };
             json!({
                 "folder": change.folder,

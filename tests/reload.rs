@@ -135,6 +135,8 @@ fn folders_of_plugins_come_and_go() {
     assert!(told(&lines).starts_with("loaded tell, which is new, in "));
     fs::rename(folder("shop"), folder("store")).unwrap();
     until(|| host.app.registry().plugins["shop"].folder(), |folder| folder == "store");
+    let line = told(&lines);
+    assert!(line.starts_with("reloaded shop (") && line.lines().count() == 1, "{line}");
     write(&folder("store/lib/version.ts"), "export const lib = 5\n");
     until_data(&host, "version", &json!({ "handler": 1, "lib": 5 }));
     fs::remove_dir_all(folder("store")).unwrap();

@@ -112,7 +112,7 @@ pub(super) async fn reload_plugins(
             let text = report.text();
             let done = if text.is_empty() { "nothing changed" } else { text.trim_end() };
             tracing::info!("reload of plugins on request: {done}");
-            reply::json(StatusCode::OK, &report.json(&shared.app.registry()))
+            reply::json(StatusCode::OK, &report.json())
         }
         Err(failure) => shared.problem(failure, &id),
     }

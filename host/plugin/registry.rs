@@ -39,16 +39,17 @@ impl Registry {
         let loader = thread::Builder::new().name("loader".to_owned()).stack_size(STACK);
         thread::scope(|scope| {
             let loading = loader.spawn_scoped(scope, || {
-                let mut reload = Reload { before: self, dir, wanted, now, evaluator: Evaluator::default() };
+                let served = self.by_folder();
+                let mut reload = Reload { before: self, served, dir, wanted, now, evaluator: Evaluator::default() };
                 reload.run()
             })?;
             loading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }
 
-    /// The plugin that a folder gave when it last loaded.
-    fn of_folder(&self, folder: &str) -> Option<&Arc<Plugin>> {
-        self.plugins.values().find(|plugin| plugin.folder() == folder)
+    /// The plugins by the folders that gave them.
+    fn by_folder(&self) -> BTreeMap<String, Arc<Plugin>> {
+        self.plugins.values().map(|plugin| (plugin.folder(), plugin.clone())).collect()
     }
 
     /// What keeps a loaded plugin on an older version than its folder holds; nothing where that is not so.
@@ -59,6 +60,8 @@ impl Registry {
 
 struct Reload<'r> {
     before: &'r Registry,
+    /// Its plugins by their folders.
+    served: BTreeMap<String, Arc<Plugin>>,
     dir: &'r Path,
     wanted: &'r Wanted,
     now: Millis,
@@ -69,7 +72,7 @@ type Loaded = Result<Arc<Plugin>, Vec<Fault>>;
 
 impl Reload<'_> {
     fn run(&mut self) -> Result<(Registry, Vec<Change>), io::Error> {
-        let mut known: BTreeSet<String> = self.before.plugins.values().map(|plugin| plugin.folder()).collect();
+        let mut known: BTreeSet<String> = self.served.keys().cloned().collect();
         let mut next = Registry::default();
         let mut by_id: BTreeMap<String, Vec<(String, Arc<Plugin>)>> = BTreeMap::new();
         let folders = folders(self.dir, &known)?;
@@ -90,21 +93,22 @@ impl Reload<'_> {
             }
         }
         for folder in next.broken.keys() {
-            if let Some(last_good) = self.before.of_folder(folder) {
+            if let Some(last_good) = self.served.get(folder) {
                 next.plugins.entry(last_good.id.clone()).or_insert_with(|| last_good.clone());
             }
         }
         known.extend(self.before.broken.keys().cloned().chain(folders));
-        let changes = known.iter().filter_map(|folder| self.change(&next, folder)).collect();
+        let serving = next.by_folder();
+        let changes = known.iter().filter_map(|folder| self.change(&next, &serving, folder)).collect();
         Ok((next, changes))
     }
 
     /// What a folder gives: what it gave before, where its content is the same.
     fn folder(&mut self, folder: &str) -> (Content, Loaded) {
         let root = self.dir.join(folder);
-        let served = self.before.of_folder(folder);
+        let served = self.served.get(folder).cloned();
         let told = self.before.broken.get(folder).map(|faults| Err(faults.clone()));
-        let mut as_before = self.before.seen.get(folder).zip(told.or_else(|| served.cloned().map(Ok)));
+        let mut as_before = self.before.seen.get(folder).zip(told.or_else(|| served.clone().map(Ok)));
         if self.before.doubled.contains(folder) {
             // Whether this is mended is for the other folder's content to say, too.
             as_before = None;
@@ -123,7 +127,7 @@ impl Reload<'_> {
         }
         let loaded = self.settled(&root, folder, &mut content);
         let loaded = loaded.map(|plugin| match served {
-            Some(served) if served.hash == plugin.hash => served.clone(),
+            Some(served) if served.hash == plugin.hash => served,
             Some(_) | None => Arc::new(plugin),
         });
         (content, loaded)
@@ -143,24 +147,27 @@ impl Reload<'_> {
         loaded
     }
 
-    fn change(&self, next: &Registry, folder: &str) -> Option<Change> {
-        let (old, new) = (self.before.of_folder(folder), next.of_folder(folder));
+    fn change(&self, next: &Registry, serving: &BTreeMap<String, Arc<Plugin>>, folder: &str) -> Option<Change> {
+        let (old, new) = (self.served.get(folder), serving.get(folder));
         let (old_faults, new_faults) = (self.before.broken.get(folder), next.broken.get(folder));
         let nothing = Content::default();
-        let content = |of: &Registry| of.seen.get(folder).unwrap_or(&nothing).clone();
+        let [before, after] = [self.before, next].map(|of| of.seen.get(folder).unwrap_or(&nothing));
+        let files = after.changes(before);
         let asked = self.wanted.anew && self.wanted.folders.as_ref().is_none_or(|wanted| wanted.contains(folder));
-        let files = content(next).changes(&content(self.before));
         let what = match (old, new, new_faults) {
             (_, _, Some(faults)) if Some(faults) == old_faults && files.is_empty() && !asked => return None,
             (_, _, Some(faults)) => What::Broken(faults.clone()),
+            // A folder that was renamed.
+            (Some(old), None, None) if next.plugins.contains_key(&old.id) => return None,
+            (None, Some(new), None) if self.before.plugins.contains_key(&new.id) => What::Reloaded,
             (_, None, None) => What::Removed,
             (None, Some(_), None) => What::Loaded,
             (Some(old), Some(new), None) if !Arc::ptr_eq(old, new) => What::Reloaded,
             (Some(_), Some(_), None) if old_faults.is_some() => What::Mended,
             (Some(_), Some(_), None) => return None,
         };
-        let serving = new.or(old).cloned();
-        Some(Change { folder: folder.to_owned(), plugin: serving, files, what })
+        let plugin = if what == What::Removed { old } else { new };
+        Some(Change { folder: folder.to_owned(), plugin: plugin.cloned(), files, what })
     }
 }
 

@@ -68,16 +68,6 @@ impl Watch {
                 Box::new(move |_| Err(notify::Error::generic(&why)))
             }
         };
-        Self::with(dir, sender, hints, look, tell)
-    }
-
-    fn with(
-        dir: &Path,
-        sender: Sender<Hint>,
-        hints: Receiver<Hint>,
-        look: Look,
-        tell: impl FnMut(Heard) + Send + 'static,
-    ) -> io::Result<Self> {
         let root = std::path::absolute(dir)?;
         let tell = Box::new(tell);
         let mut watching = Watching { root, hints, look, tell, touched: Touched::default(), blind: false };
