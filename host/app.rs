@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
+use crate::auth::Auth;
 use crate::clock::{Clock, Millis};
 use crate::config::Settings;
 use crate::failure::Failure;
@@ -15,6 +16,7 @@ use crate::ids::Ids;
 use crate::lane::{Lane, LaneSettings, Watchdog};
 use crate::plugin::Registry;
 use crate::store::StoreError;
+use crate::store::sqlite::host_db::HostDb;
 use crate::store::sqlite::{Shared, Tx, keys};
 
 /// Rows that one transaction of the clearing looks at.
@@ -26,6 +28,9 @@ pub struct App {
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
     pub in_flight: InFlight,
+    /// `DATA/host.db`: what belongs to no plugin.
+    pub host_db: Arc<HostDb>,
+    pub auth: Auth,
     registry: RwLock<Arc<Registry>>,
     /// Held by a reload from looking to swapping.
     pub reloading: tokio::sync::Mutex<()>,
@@ -54,6 +59,8 @@ impl App {
                 settings.plugins.display()
             ))
         })?;
+        let host_db = Arc::new(HostDb::open(&settings.data).map_err(|error| StartError(error.to_string()))?);
+        let auth = Auth::open(&settings, host_db.clone(), clock.clone()).map_err(StartError)?;
         let watchdog = Watchdog::start().map_err(|error| StartError(format!("no thread can be started: {error}")))?;
         let lane_settings = LaneSettings {
             queue: settings.queue,
@@ -67,6 +74,8 @@ impl App {
             clock,
             ids,
             in_flight: InFlight::default(),
+            host_db,
+            auth,
             registry: RwLock::new(Arc::new(registry)),
             reloading: tokio::sync::Mutex::default(),
             reloads: AtomicU64::new(0),
@@ -135,6 +144,7 @@ impl App {
         let now = self.clock.now();
         let replies_before = now.saturating_sub(kept(self.settings.reply_kept));
         let marks_before = now.saturating_sub(kept(self.settings.mark_kept));
+        self.auth.tokens.clear(marks_before)?;
         let (mut replies, mut marks) = (0, 0);
         for plugin in self.registry().plugins.keys() {
             if !self.database(plugin).exists() {
@@ -180,7 +190,12 @@ fn clear(
     Ok(cleared)
 }
 
-fn lock_data(settings: &Settings) -> Result<File, StartError> {
+/// Takes the lock of the data folder, which is made if it is not there. A host holds it as long as it lives, and so
+/// does a command that opens the data itself.
+///
+/// # Errors
+/// When the folder cannot be used, or another process has it.
+pub fn lock_data(settings: &Settings) -> Result<File, StartError> {
     let data = settings.data.display();
     let denied = |error: std::io::Error| {
         StartError(format!("cannot use the data folder {data}: {error}; name another with --data DIR"))

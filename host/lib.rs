@@ -19,6 +19,7 @@ pub mod store;
 pub mod plugin;
 pub mod script;
 
+pub mod auth;
 pub mod bindings;
 
 pub mod app;

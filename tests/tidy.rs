@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of the host from low to high. A module may use those of lower ranks, and its own.
-const RANKS: [(&str, u32); 20] = [
+const RANKS: [(&str, u32); 21] = [
     ("crash", 0),
     ("clock", 0),
     ("failure", 0),
@@ -17,6 +17,7 @@ const RANKS: [(&str, u32); 20] = [
     ("store", 4),
     ("plugin", 4),
     ("script", 4),
+    ("auth", 5),
     ("bindings", 5),
     ("invoke", 6),
     ("lane", 7),
@@ -29,11 +30,13 @@ const RANKS: [(&str, u32); 20] = [
 ];
 
 /// Crates that only one place may know.
-const DOORS: [(&str, &[&str]); 5] = [
+const DOORS: [(&str, &[&str]); 7] = [
     ("rquickjs", &["script"]),
     ("axum", &["http"]),
     ("rusqlite", &["store", "schema"]),
     ("oxc", &["plugin"]),
+    ("jsonwebtoken", &["auth"]),
+    ("ureq", &["auth"]),
     ("sqlparser", &["schema"]),
 ];
 

@@ -16,6 +16,8 @@ mod new;
 mod plugin;
 mod sample;
 mod schema;
+mod serve;
+mod token;
 
 /// Runs TypeScript plugins and makes every write they do safe to repeat.
 #[derive(Debug, Parser)]
@@ -62,9 +64,11 @@ struct Global {
 enum Command {
     New(new::New),
     Dev(dev::Dev),
+    Serve(serve::Serve),
     Schema(schema::Schema),
     Invoke(invoke::Invoke),
     Plugin(plugin::Plugin),
+    Token(token::Token),
 }
 
 /// Why a command did not do its work.
@@ -133,16 +137,18 @@ fn run(cli: Cli) -> Result<(), Fail> {
     ];
     let flags = flags.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
     let settings = Settings::load(&Sources { config: config.map(Into::into), flags })?;
-    let hosts = matches!(cli.command, Command::Dev(_));
+    let hosts = matches!(cli.command, Command::Dev(_) | Command::Serve(_));
     log::start(&settings, if hosts { "info" } else { "warn" })?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(async {
         match cli.command {
             Command::New(command) => command.run(settings).await,
             Command::Dev(command) => command.run(settings).await,
+            Command::Serve(command) => command.run(settings).await,
             Command::Schema(command) => command.run(settings).await,
             Command::Invoke(command) => command.run(settings).await,
             Command::Plugin(command) => command.run(settings).await,
+            Command::Token(command) => command.run(settings).await,
         }
     });
     // Whatever still blocks a thread must not keep the process.
@@ -190,6 +196,11 @@ mod tests {
             "invoke",
             "plugin list",
             "plugin reload",
+            "serve",
+            "token",
+            "token create",
+            "token list",
+            "token revoke",
         ] {
             let line = format!("oncehost {command} --help").replace("  ", " ");
             let help = parse(&line).unwrap_err().to_string();

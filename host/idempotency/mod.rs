@@ -19,25 +19,10 @@ mod in_flight;
 pub mod key;
 pub mod request;
 
+pub use crate::auth::{Caller, User};
 pub use crate::invoke::{InvokeError as CallError, Outcome as Reply};
 pub use in_flight::InFlight;
 use request::Fingerprint;
-
-/// Who calls.
-#[derive(Clone, Debug, Default)]
-pub struct Caller {
-    pub tenant: String,
-    /// `None` in `dev`.
-    pub user: Option<User>,
-}
-
-/// `ctx.user`.
-#[derive(Clone, Debug, Default)]
-pub struct User {
-    pub subject: String,
-    pub scopes: Vec<String>,
-    pub claims: Json,
-}
 
 /// A call as it came in: nothing is checked yet but the credentials' form.
 pub struct Request {
@@ -50,18 +35,19 @@ pub struct Request {
 }
 
 /// Does one call: checks it in the contract's order, replays or runs it, and gives the reply once it is on disk.
-/// `authenticate` runs after the body is parsed and before the action is looked up.
+/// `caller` is awaited after the body is parsed and before the action is looked up.
 ///
 /// # Errors
 /// See [`InvokeError`]; nothing was committed then, unless the failure says that the outcome is unknown.
 pub async fn call(
     app: &Arc<App>,
     request: Request,
-    authenticate: impl FnOnce() -> Result<Caller, Failure>,
+    caller: impl Future<Output = Result<Caller, Failure>>,
 ) -> Result<Outcome, InvokeError> {
     let input = request::parse(&request.body)?;
-    let caller = authenticate()?;
+    let caller = caller.await?;
     let (plugin, action) = find(app, &request.plugin, &request.action)?;
+    caller.need(&format!("invoke:{}", plugin.id))?;
     let key = key::parse(&request.key)?;
     if key.is_none() && action.key == KeyRule::Required {
         return Err(Failure::new(

@@ -4,10 +4,10 @@
 use std::collections::BTreeSet;
 use std::io;
 use std::path::{Component, Path, PathBuf};
+use std::sync::mpsc::{self, Receiver, RecvTimeoutError, Sender};
 use std::thread;
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, RecvTimeoutError, Sender};
 use notify::event::{AccessKind, AccessMode, ModifyKind};
 use notify::{ErrorKind, Event, EventKind, RecursiveMode, Watcher};
 
@@ -56,7 +56,7 @@ impl Watch {
     /// # Errors
     /// When no thread can be started.
     pub fn start(dir: &Path, tell: impl FnMut(Heard) + Send + 'static) -> io::Result<Self> {
-        let (sender, hints) = crossbeam_channel::unbounded();
+        let (sender, hints) = mpsc::channel();
         let events = sender.clone();
         let watcher = notify::recommended_watcher(move |event| drop(events.send(Hint::Event(event))));
         // Folder by folder where that costs nothing: installed packages have thousands that nobody needs to watch.
@@ -128,7 +128,8 @@ impl Watching {
         let mut last = since;
         loop {
             let quiet = if self.touched.writing.is_empty() { QUIET } else { WRITING };
-            match self.hints.recv_deadline(latest.min(last + quiet)) {
+            let left = latest.min(last + quiet).saturating_duration_since(Instant::now());
+            match self.hints.recv_timeout(left) {
                 Ok(Hint::Event(event)) => {
                     if self.touched.note(&self.root, &event) {
                         last = Instant::now();
