@@ -12,6 +12,7 @@ use crate::failure::Failure;
 use crate::idempotency::InFlight;
 use crate::ids::Ids;
 use crate::lane::{Lane, LaneSettings, Watchdog};
+use crate::metrics::{Metrics, Standing};
 use crate::plugin::Registry;
 use crate::store::StoreError;
 use crate::store::sqlite::{Shared, Tx, keys};
@@ -25,6 +26,7 @@ pub struct App {
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
     pub in_flight: InFlight,
+    pub metrics: Arc<Metrics>,
     registry: RwLock<Arc<Registry>>,
     lanes: Mutex<BTreeMap<String, Arc<Lane>>>,
     lane_settings: LaneSettings,
@@ -51,18 +53,21 @@ impl App {
             ))
         })?;
         let watchdog = Watchdog::start().map_err(|error| StartError(format!("no thread can be started: {error}")))?;
+        let metrics = Arc::new(Metrics::default());
         let lane_settings = LaneSettings {
             queue: settings.queue,
             idle: settings.lane_idle,
             readers: std::thread::available_parallelism().map_or(2, usize::from).max(2),
             clock: clock.clone(),
             watchdog,
+            metrics: metrics.clone(),
         };
         Ok(Arc::new(Self {
             settings,
             clock,
             ids,
             in_flight: InFlight::default(),
+            metrics,
             registry: RwLock::new(Arc::new(registry)),
             lanes: Mutex::default(),
             lane_settings,
@@ -93,6 +98,16 @@ impl App {
 
     fn lanes(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Lane>>> {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// How the lanes and plugins stand at the moment.
+    pub fn standing(&self) -> Standing {
+        let registry = self.registry();
+        Standing {
+            lanes: self.lanes().values().map(|lane| lane.standing()).collect(),
+            plugins_loaded: registry.plugins.len(),
+            plugins_broken: registry.broken.len(),
+        }
     }
 
     /// Whether calls can be served.
@@ -127,6 +142,7 @@ impl App {
             loop {
                 let cleared =
                     lane.exclusive(move |shared| clear(shared, replies_before, marks_before, after)).await??;
+                self.metrics.cleared(cleared.replies, cleared.marks);
                 replies += cleared.replies;
                 marks += cleared.marks;
                 after = cleared.next;

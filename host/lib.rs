@@ -11,6 +11,7 @@ pub mod codec;
 pub mod config;
 pub mod failure;
 pub mod ids;
+pub mod metrics;
 
 pub mod query;
 pub mod schema;

@@ -5,13 +5,14 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of the host from low to high. A module may use those of lower ranks, and its own.
-const RANKS: [(&str, u32); 18] = [
+const RANKS: [(&str, u32); 19] = [
     ("crash", 0),
     ("clock", 0),
     ("failure", 0),
     ("config", 0),
     ("codec", 1),
     ("ids", 1),
+    ("metrics", 1),
     ("schema", 2),
     ("query", 3),
     ("store", 4),
@@ -27,12 +28,13 @@ const RANKS: [(&str, u32); 18] = [
 ];
 
 /// Crates that only one place may know.
-const DOORS: [(&str, &[&str]); 5] = [
+const DOORS: [(&str, &[&str]); 6] = [
     ("rquickjs", &["script"]),
     ("axum", &["http"]),
     ("rusqlite", &["store", "schema"]),
     ("oxc", &["plugin"]),
     ("sqlparser", &["schema"]),
+    ("prometheus_client", &["metrics"]),
 ];
 
 fn root() -> &'static Path {

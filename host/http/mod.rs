@@ -43,6 +43,7 @@ pub fn router(app: Arc<App>, door: Door) -> Router {
         .route("/plugins/{plugin}/invoke/{action}", post(call::invoke))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz))
+        .route("/metrics", get(metrics))
         .route("/admin/plugins", get(admin::show_plugins));
     if door == Door::Local {
         router = router.route("/admin/schema/{verb}", post(admin::change_schema));
@@ -63,6 +64,12 @@ async fn readyz(State(shared): State<Arc<Shared>>) -> Response<Body> {
         Ok(()) => reply::json(StatusCode::OK, &json!({ "ready": true, "reasons": [] })),
         Err(why) => reply::json(StatusCode::SERVICE_UNAVAILABLE, &json!({ "ready": false, "reasons": [why] })),
     }
+}
+
+/// The counters, for Prometheus to collect.
+async fn metrics(State(shared): State<Arc<Shared>>) -> Response<Body> {
+    let text = shared.app.metrics.text(&shared.app.standing());
+    reply::with_body(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text)
 }
 
 async fn not_found(State(shared): State<Arc<Shared>>, Extension(id): Extension<RequestId>, uri: Uri) -> Response<Body> {

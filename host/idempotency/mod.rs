@@ -10,6 +10,7 @@ use crate::bindings::Scope;
 use crate::clock::Millis;
 use crate::failure::{Code, Failure, FieldFault};
 use crate::invoke::{Cause, Claim, Invocation, InvokeError, Outcome};
+use crate::metrics::{self, PluginMetrics};
 use crate::plugin::{Action, InputSchema, KeyRule, Kind, Plugin, Replay};
 use crate::script::{EngineLimits, RunLimits};
 use crate::store::sqlite::Tx;
@@ -59,10 +60,50 @@ pub async fn call(
     request: Request,
     authenticate: impl FnOnce() -> Result<Caller, Failure>,
 ) -> Result<Outcome, InvokeError> {
+    let admitted = admit(app, &request, authenticate).inspect_err(|failure| app.metrics.turned_away(failure.code))?;
+    let (metrics, action) = (app.metrics.plugin(&admitted.plugin.id), admitted.action.clone());
+    let called = keyed(app, &request.key, admitted, &metrics).await;
+    metrics.call(&action.name, counted(&called));
+    called
+}
+
+/// A call that may be tried: its body is JSON, its caller known, and there is such an action.
+struct Admitted {
+    input: Json,
+    caller: Caller,
+    plugin: Arc<Plugin>,
+    action: Arc<Action>,
+}
+
+fn admit(
+    app: &App,
+    request: &Request,
+    authenticate: impl FnOnce() -> Result<Caller, Failure>,
+) -> Result<Admitted, Failure> {
     let input = request::parse(&request.body)?;
     let caller = authenticate()?;
     let (plugin, action) = find(app, &request.plugin, &request.action)?;
-    let key = key::parse(&request.key)?;
+    Ok(Admitted { input, caller, plugin, action })
+}
+
+fn counted(called: &Result<Outcome, InvokeError>) -> metrics::Outcome {
+    match called {
+        Ok(outcome) if outcome.replayed => metrics::Outcome::Replayed,
+        Ok(_) => metrics::Outcome::Ok,
+        Err(InvokeError::Business { .. }) => metrics::Outcome::Refused,
+        Err(InvokeError::Discard { .. }) => metrics::Outcome::Failed(Code::Contract),
+        Err(InvokeError::Failure(failure)) => metrics::Outcome::Failed(failure.code),
+    }
+}
+
+async fn keyed(
+    app: &Arc<App>,
+    key: &[Vec<u8>],
+    admitted: Admitted,
+    metrics: &PluginMetrics,
+) -> Result<Outcome, InvokeError> {
+    let Admitted { input, caller, plugin, action } = admitted;
+    let key = key::parse(key)?;
     if key.is_none() && action.key == KeyRule::Required {
         return Err(Failure::new(
             Code::KeyRequired,
@@ -80,7 +121,7 @@ pub async fn call(
         key,
     });
     let hold = match &recorded {
-        Some(id) => Some(app.in_flight.wait(id, app.settings.key_wait).await?),
+        Some(id) => Some(app.in_flight.wait(id, app.settings.key_wait, metrics).await?),
         None => None,
     };
     let subject = caller.user.as_ref().map(|user| user.subject.as_str());

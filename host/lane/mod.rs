@@ -12,6 +12,7 @@ use tokio::sync::{Notify, oneshot};
 use crate::clock::Clock;
 use crate::failure::{Code, Failure};
 use crate::invoke::{Invocation, InvokeError, Outcome};
+use crate::metrics::{LaneStanding, Metrics, PluginMetrics};
 use crate::plugin::Kind;
 use crate::store::sqlite::Shared;
 
@@ -40,6 +41,7 @@ pub struct LaneSettings {
     pub readers: usize,
     pub clock: Arc<dyn Clock>,
     pub watchdog: Arc<Watchdog>,
+    pub metrics: Arc<Metrics>,
 }
 
 /// An invocation on its way through a lane.
@@ -65,6 +67,7 @@ pub struct Lane {
     plugin: String,
     path: PathBuf,
     settings: LaneSettings,
+    metrics: Arc<PluginMetrics>,
     write: Mutex<Door<Work>>,
     read: Mutex<Door<Job>>,
     /// Told each time a thread ends.
@@ -100,6 +103,7 @@ impl Lane {
         Arc::new(Self {
             plugin: plugin.to_owned(),
             path,
+            metrics: settings.metrics.plugin(plugin),
             settings,
             write: Mutex::default(),
             read: Mutex::default(),
@@ -214,7 +218,17 @@ impl Lane {
 
     /// Threads that are running now.
     pub fn threads(&self) -> usize {
-        lock(&self.write).threads + lock(&self.read).threads
+        self.standing().threads.iter().sum()
+    }
+
+    /// How it stands at the moment.
+    pub fn standing(&self) -> LaneStanding {
+        fn look<T>(door: &Mutex<Door<T>>) -> (usize, usize) {
+            let door = lock(door);
+            (door.sender.as_ref().map_or(0, Sender::len), door.threads)
+        }
+        let (write, read) = (look(&self.write), look(&self.read));
+        LaneStanding { plugin: self.plugin.clone(), waiting: [write.0, read.0], threads: [write.1, read.1] }
     }
 }
 

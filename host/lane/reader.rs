@@ -66,9 +66,10 @@ impl Reader {
     fn run(&mut self, desk: &Desk, invocation: &Invocation, tx: &Tx) -> Reply {
         let engine = self.engine.for_run(invocation)?;
         desk.shared.lock().execute_batch("BEGIN").map_err(|error| Failure::from(fault(&error)))?;
-        desk.begin(0, invocation.limits.time);
+        let started = desk.begin(0, invocation.limits.time);
         let reply = invoke::read(invocation, engine, tx);
         desk.end();
+        self.lane.metrics.ran(started.elapsed());
         let connection = desk.shared.lock();
         if tx.is_current() && !connection.is_autocommit() {
             connection.execute_batch("COMMIT").map_err(|error| Failure::from(fault(&error)))?;
@@ -83,7 +84,7 @@ impl Reader {
         let shared = Shared::open(&self.lane.path, Access::Read).inspect_err(|error| tracing::error!(%error))?;
         let lane = self.lane.clone();
         // A reader has no backlog beyond the run that got stuck; the next call starts a new one.
-        let desk = Desk::new(shared, move |_| lock(&lane.read).threads -= 1);
+        let desk = Desk::new(shared, self.lane.metrics.clone(), move |_| lock(&lane.read).threads -= 1);
         self.lane.settings.watchdog.watch(&desk);
         self.desk = Some(desk.clone());
         Ok(desk)
