@@ -28,10 +28,10 @@ impl Dev {
         let mut second = Signals::take()?;
         let app = serve::open(Settings { dev: true, ..settings })?;
         let server = Server::start(app).await?;
-        if self.apply_schema
-            && let Err(failure) = admin::schema(server.app(), SchemaVerb::Apply, SchemaRequest::default()).await
-        {
-            complain(&format!("the tables were not changed: {}", failure.detail));
+        let verb = if self.apply_schema { SchemaVerb::Apply } else { SchemaVerb::Status };
+        match admin::schema(server.app(), verb, SchemaRequest::default()).await {
+            Ok(done) => super::schema::open_points(&done).iter().for_each(|point| complain(point)),
+            Err(failure) => complain(&format!("the tables cannot be looked at: {}", failure.detail)),
         }
         let greeted = print(&greeting(server.app(), server.address()));
         if greeted != Err(Fail::Pipe) {

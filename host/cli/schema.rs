@@ -50,7 +50,11 @@ impl Schema {
         };
         let Choice { plugin, allow_destructive, json } = choice;
         let done = ask(&settings, verb, SchemaRequest { plugin, allow_destructive }).await?;
-        print(&if json { format!("{done:#}") } else { shown(&done) })
+        print(&if json { format!("{done:#}") } else { shown(&done) })?;
+        if verb == SchemaVerb::Apply && refused(&done) {
+            return Err(Fail::Failed("not everything was applied; what stands against it is above".to_owned()));
+        }
+        Ok(())
     }
 }
 
@@ -65,6 +69,20 @@ async fn ask(settings: &Settings, verb: SchemaVerb, request: SchemaRequest) -> R
     let done = admin::schema(&app, verb, request).await;
     app.close().await;
     done.map_err(|failure| Fail::Failed(failure.to_string()))
+}
+
+/// Whether a plugin's changes were refused.
+fn refused(done: &Json) -> bool {
+    done["plugins"].as_array().is_some_and(|plugins| plugins.iter().any(|plugin| plugin["refused"] == true))
+}
+
+/// The texts of those plugins whose tables are not as schema.sql says.
+pub(super) fn open_points(done: &Json) -> Vec<String> {
+    let plugins = done["plugins"].as_array().map_or(&[][..], Vec::as_slice);
+    let open = plugins.iter().filter(|plugin| {
+        plugin["refused"] == true || plugin["status"]["state"].as_str().is_some_and(|state| state != "equal")
+    });
+    open.filter_map(|plugin| plugin["text"].as_str()).map(|text| format!("tables of {}", text.trim_end())).collect()
 }
 
 /// For people to read: the text that goes with each plugin.

@@ -12,8 +12,11 @@ use serde_json::{Value as Json, json};
 use super::door::RequestId;
 use super::{Shared, body, reply};
 use crate::app::App;
+use crate::clock::Millis;
 use crate::failure::{Code, Failure};
 use crate::plugin::{Fault, KeyRule, Kind, Plugin, Replay};
+use crate::schema::{self, ApplyError, Plan};
+use crate::store::sqlite::Shared as Database;
 
 /// The plugins as they are loaded, and the faults of those that are not.
 pub fn plugins(app: &App) -> Json {
@@ -93,12 +96,71 @@ pub struct SchemaRequest {
     pub allow_destructive: Vec<String>,
 }
 
-/// Plans, applies or shows changes of tables.
+/// Plans, applies or shows changes of tables, one plugin after the other. Gives
+/// `{ "plugins": [{ "plugin", "refused", "text", … }] }`; where `refused` is true nothing of that plugin was applied.
 ///
 /// # Errors
 /// `NOT_FOUND` for an unknown plugin, and what the database says.
-pub async fn schema(_app: &Arc<App>, verb: SchemaVerb, _request: SchemaRequest) -> Result<Json, Failure> {
-    Err(Failure::new(Code::Unavailable, format!("schema {} is not connected to the store yet", verb.name())))
+pub async fn schema(app: &Arc<App>, verb: SchemaVerb, request: SchemaRequest) -> Result<Json, Failure> {
+    let registry = app.registry();
+    let plugins: Vec<_> = match &request.plugin {
+        None => registry.plugins.values().cloned().collect(),
+        Some(id) => vec![registry.plugins.get(id).cloned().ok_or_else(|| {
+            let broken = if registry.broken.contains_key(id) { "; it did not load, see its faults" } else { "" };
+            Failure::new(Code::NotFound, format!("no plugin \"{id}\" is loaded{broken}"))
+        })?],
+    };
+    let mut done = Vec::new();
+    for plugin in plugins {
+        let (allow, now, id) = (request.allow_destructive.clone(), app.clock.now(), plugin.id.clone());
+        let work = move |shared: &Arc<Database>| one_schema(shared, &plugin, verb, &allow, now);
+        let mut told = app.lane(&id).exclusive(work).await??;
+        told["plugin"] = json!(id);
+        done.push(told);
+    }
+    Ok(json!({ "plugins": done }))
+}
+
+fn one_schema(
+    shared: &Arc<Database>,
+    plugin: &Plugin,
+    verb: SchemaVerb,
+    allow: &[String],
+    now: Millis,
+) -> Result<Json, Failure> {
+    let mut connection = shared.lock();
+    let headed = |text: &str| format!("{}\n{}", plugin.id, text.trim_end().replace('\n', "\n  "));
+    let refused = |plan: &Plan| json!({ "refused": true, "plan": plan, "text": headed(&schema::render(plan)) });
+    Ok(match verb {
+        SchemaVerb::Plan => {
+            let plan = schema::plan(&connection, &plugin.schema, allow)?;
+            json!({ "refused": !plan.refusals.is_empty(), "plan": plan, "text": headed(&schema::render(&plan)) })
+        }
+        SchemaVerb::Apply => match schema::apply(&mut connection, &plugin.schema, allow, now) {
+            Ok(applied) => {
+                let text = match applied.plan.steps.len() {
+                    0 => "  as schema.sql wants it; nothing to do".to_owned(),
+                    steps => format!("  applied, {steps} steps: version {}", applied.version),
+                };
+                json!({ "refused": false, "applied": applied, "text": headed(&text) })
+            }
+            Err(ApplyError::Refused(plan)) => refused(&plan),
+            Err(ApplyError::Store(error)) => return Err(error.into()),
+        },
+        SchemaVerb::Status => {
+            let status = schema::status(&connection, &plugin.schema)?;
+            let text = match status.state {
+                schema::State::Equal => "  as schema.sql wants it".to_owned(),
+                schema::State::Pending => {
+                    format!("  changes to apply; run `oncehost schema plan {}` to see them", plugin.id)
+                }
+                schema::State::Drift => {
+                    format!("  changed by hand; run `oncehost schema plan {}` to see what differs", plugin.id)
+                }
+            };
+            json!({ "refused": false, "status": status, "text": headed(&text) })
+        }
+    })
 }
 
 pub(super) async fn show_plugins(State(shared): State<Arc<Shared>>) -> Response<Body> {

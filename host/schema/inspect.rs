@@ -127,13 +127,27 @@ fn column(raw: &RawColumn, table: &Table, odd: &mut Vec<String>) -> Column {
         "BLOB" => ColumnType::Blob,
         other => {
             odd.push(format!("column {} is declared {other}", raw.name));
-            ColumnType::Blob
+            affinity(other)
         }
     };
     if raw.hidden {
         odd.push(format!("column {} is generated", raw.name));
     }
     Column { name: raw.name.clone(), ty, not_null: raw.not_null, default: None, was: None, line: 0 }
+}
+
+/// What SQLite makes of a type that is not one of its own.
+fn affinity(declared: &str) -> ColumnType {
+    let has = |words: &[&str]| words.iter().any(|word| declared.contains(word));
+    if has(&["INT"]) {
+        ColumnType::Integer
+    } else if has(&["CHAR", "CLOB", "TEXT"]) {
+        ColumnType::Text
+    } else if has(&["REAL", "FLOA", "DOUB"]) {
+        ColumnType::Real
+    } else {
+        ColumnType::Blob
+    }
 }
 
 fn foreign_keys(conn: &Connection, table: &mut Table, odd: &mut Vec<String>) -> Result<(), StoreError> {

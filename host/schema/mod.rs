@@ -6,21 +6,34 @@ use sha2::{Digest, Sha256};
 
 use crate::codec::Value;
 
+pub mod apply;
 mod checks;
 mod columns;
 mod constants;
 pub mod ddl;
+mod diff;
 mod indexes;
 pub mod inspect;
 pub mod parse;
-#[cfg(test)]
-mod parse_tests;
+pub mod plan;
+mod record;
+mod rename;
+pub mod render;
 mod resolve;
+pub mod rows;
 mod stored;
 mod text;
 mod tokens;
 
+#[cfg(test)]
+mod parse_tests;
+#[cfg(test)]
+mod plan_tests;
+
+pub use apply::{Applied, ApplyError, State, Status, apply, status};
 pub use parse::{SchemaFault, parse};
+pub use plan::{Plan, Refusal, Step, plan};
+pub use render::render;
 
 /// The tables of a plugin.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -76,10 +76,10 @@ fn element(element: Tokens, conditions: &mut Vec<(Option<String>, Expr)>, odd: &
         let parsed = tokens::read(element, &mut faults, |parser| parser.parse_optional_table_constraint())??;
         if let TableConstraint::Check(check) = parsed {
             conditions.push((check.name.map(|name| name.value), *check.expr));
-        } else if let TableConstraint::ForeignKey(key) = parsed {
-            if key.characteristics.is_some() {
-                odd.push("it has a DEFERRABLE foreign key".to_owned());
-            }
+        } else if let TableConstraint::ForeignKey(key) = parsed
+            && key.characteristics.is_some()
+        {
+            odd.push("it has a DEFERRABLE foreign key".to_owned());
         }
         return Some(());
     }

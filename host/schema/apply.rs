@@ -1,0 +1,142 @@
+//! Bringing a database to a schema, in one transaction.
+
+use rusqlite::{Connection, TransactionBehavior};
+use serde::Serialize;
+
+use super::inspect::{self, failed, rows};
+use super::plan::{Plan, plan};
+use super::{Schema, diff, record};
+use crate::clock::Millis;
+use crate::store::StoreError;
+
+/// What `apply` did.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Applied {
+    /// Counts the schemas applied to this database, from 1.
+    pub version: i64,
+    /// The steps that ran; none if the database was as wanted.
+    pub plan: Plan,
+}
+
+/// Why nothing was applied.
+#[derive(Debug, thiserror::Error)]
+pub enum ApplyError {
+    /// The plan has refusals; `render` shows them.
+    #[error("the schema was not applied: {}", .0.refusals.first().map_or("", |first| first.message.as_str()))]
+    Refused(Plan),
+    #[error(transparent)]
+    Store(#[from] StoreError),
+}
+
+/// Whether a database is as `schema.sql` wants it.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+#[serde(rename_all = "lowercase")]
+pub enum State {
+    Equal,
+    /// There are steps to apply.
+    Pending,
+    /// The database was changed by other hands since the last apply.
+    Drift,
+}
+
+/// What `schema status` shows.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Status {
+    pub state: State,
+    /// Of the last apply; `None` before the first.
+    pub version: Option<i64>,
+    /// Milliseconds since 1970.
+    pub applied_at: Option<Millis>,
+    pub plan: Plan,
+}
+
+/// Compares a database with `wanted`. Only reads.
+///
+/// # Errors
+/// When the database cannot be read.
+pub fn status(conn: &Connection, wanted: &Schema) -> Result<Status, StoreError> {
+    let plan = plan(conn, wanted, &[])?;
+    let record = record::read(conn)?;
+    let state = if !plan.drift.is_empty() {
+        State::Drift
+    } else if plan.steps.is_empty() && plan.refusals.is_empty() {
+        State::Equal
+    } else {
+        State::Pending
+    };
+    let (version, applied_at) = record.map(|record| (record.version, record.applied_at)).unzip();
+    Ok(Status { state, version, applied_at, plan })
+}
+
+/// Brings the database to `wanted`: all of it or nothing, in one transaction, in which the plan is made again.
+/// `conn` must not be in a transaction. Foreign keys are not enforced while it runs and are checked at its end.
+///
+/// # Errors
+/// [`ApplyError::Refused`] with the plan when something stands against it, otherwise what the database says.
+pub fn apply(
+    conn: &mut Connection,
+    wanted: &Schema,
+    allow_destructive: &[String],
+    now: Millis,
+) -> Result<Applied, ApplyError> {
+    let enforced = rows(conn, "PRAGMA foreign_keys", [], |row| row.get::<_, bool>(0))?.contains(&true);
+    // Within a transaction this setting cannot be changed, and DROP TABLE would delete the children's rows.
+    set_foreign_keys(conn, false)?;
+    let result = transact(conn, wanted, allow_destructive, now);
+    set_foreign_keys(conn, enforced)?;
+    result
+}
+
+fn set_foreign_keys(conn: &Connection, on: bool) -> Result<(), StoreError> {
+    conn.pragma_update(None, "foreign_keys", on).map_err(|error| failed(&error))
+}
+
+fn transact(
+    conn: &mut Connection,
+    wanted: &Schema,
+    allow_destructive: &[String],
+    now: Millis,
+) -> Result<Applied, ApplyError> {
+    let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(|error| failed(&error))?;
+    let plan = plan(&transaction, wanted, allow_destructive)?;
+    if !plan.refusals.is_empty() {
+        return Err(ApplyError::Refused(plan));
+    }
+    let recorded = record::read(&transaction)?;
+    if let Some(record) = recorded.filter(|record| plan.steps.is_empty() && record.hash == wanted.hash()) {
+        return Ok(Applied { version: record.version, plan });
+    }
+    for step in &plan.steps {
+        tracing::info!(target: "schema", "{}", step.why);
+        for sql in &step.sql {
+            transaction.execute_batch(sql).map_err(|error| {
+                StoreError::Constraint(format!("{}: {error}; nothing was changed. The statement was {sql}", step.why))
+            })?;
+        }
+    }
+    check(&transaction, wanted)?;
+    let version = record::write(&transaction, wanted, now)?;
+    transaction.commit().map_err(|error| failed(&error))?;
+    Ok(Applied { version, plan })
+}
+
+/// Looks at the outcome before it is kept: every foreign key holds, and the database is what was wanted.
+fn check(conn: &Connection, wanted: &Schema) -> Result<(), StoreError> {
+    let broken = rows(conn, "SELECT \"table\", parent FROM pragma_foreign_key_check LIMIT 1", [], |row| {
+        Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
+    })?;
+    if let Some((table, parent)) = broken.first() {
+        return Err(StoreError::Constraint(format!(
+            "rows of table {table} would refer to rows of {parent} that are not there; nothing was changed. Change or delete those rows first"
+        )));
+    }
+    let live = inspect::read(conn)?;
+    let left = diff::words(&live.schema, wanted);
+    if left.is_empty() && live.odd_tables.is_empty() && live.odd_indexes.is_empty() && live.others.is_empty() {
+        return Ok(());
+    }
+    Err(StoreError::Schema(format!(
+        "the steps did not lead to schema.sql ({}); nothing was changed. This is a fault of the host: please report it",
+        left.join("; ")
+    )))
+}

@@ -1,0 +1,138 @@
+//! A table's rows as they will be, and those among them that the new definition cannot hold.
+
+use rusqlite::Connection;
+use rusqlite::types::ValueRef;
+use serde::Serialize;
+use serde_json::Value as Json;
+
+use super::ddl::{TIME_FORM, key_columns, literal, quote, quoted};
+use super::inspect::rows;
+use super::rename::OldNames;
+use super::{ColumnType, TENANT, Table};
+use crate::store::StoreError;
+
+/// Rows that stand in the way of a change.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+pub struct Offending {
+    pub columns: Vec<String>,
+    /// The first five.
+    pub rows: Vec<Vec<Json>>,
+    /// How many there are.
+    pub count: i64,
+}
+
+/// How the values of a column are carried over into another type.
+pub(super) struct Conversion {
+    /// The new value.
+    pub(super) value: String,
+    /// Holds for old values that have no counterpart.
+    pub(super) impossible: Option<String>,
+}
+
+/// The conversion between two types of the value `old`, if there is a sure one.
+pub(super) fn conversion(from: ColumnType, to: ColumnType, old: &str) -> Option<Conversion> {
+    use ColumnType::{Blob, Boolean, Integer, Json, Real, Text, Timestamp};
+    let same = |impossible| Some(Conversion { value: old.to_owned(), impossible });
+    let cast = |ty: &str, impossible| Some(Conversion { value: format!("CAST({old} AS {ty})"), impossible });
+    match (from, to) {
+        (Integer, Real) => cast("REAL", Some(format!("{old} NOT BETWEEN -9007199254740992 AND 9007199254740992"))),
+        (Real, Integer) => {
+            cast("INTEGER", Some(format!("{old} <> CAST({old} AS INTEGER) OR {old} NOT BETWEEN -9e18 AND 9e18")))
+        }
+        (Integer | Real, Text) => cast("TEXT", None),
+        (Text, Integer) => cast("INTEGER", Some(format!("CAST(CAST({old} AS INTEGER) AS TEXT) <> {old}"))),
+        (Text, Real) => {
+            let number = format!("json_type({old}) IN ('integer', 'real')");
+            cast("REAL", Some(format!("NOT CASE WHEN json_valid({old}) THEN {number} ELSE FALSE END")))
+        }
+        (Boolean, Integer) | (Json | Timestamp, Text) => same(None),
+        (Integer, Boolean) => same(Some(format!("{old} NOT IN (0, 1)"))),
+        (Boolean, Text) => Some(Conversion {
+            value: format!("CASE {old} WHEN TRUE THEN 'true' WHEN FALSE THEN 'false' END"),
+            impossible: None,
+        }),
+        (Text, Timestamp) => same(Some(format!(
+            "{old} NOT GLOB '{TIME_FORM}' OR strftime('%Y-%m-%dT%H:%M:%fZ', {old}) IS NOT {old} OR {old} < '0001'"
+        ))),
+        (Text, Blob) => cast("BLOB", None),
+        _ => None,
+    }
+}
+
+/// A SELECT of the rows of `base`, as `to` will hold them. With `old` it reads the table as it is before anything is
+/// renamed, without it as it is afterwards.
+pub(super) fn future(base: &Table, to: &Table, old: Option<&OldNames>) -> String {
+    let mut parts: Vec<String> = (!to.shared).then(|| quote(TENANT)).into_iter().collect();
+    for column in &to.columns {
+        let value = match base.column(&column.name) {
+            Some(before) => {
+                let name = quote(old.map_or(column.name.as_str(), |old| old.column(&to.name, &column.name)));
+                conversion(before.ty, column.ty, &name).map_or(name, |conversion| conversion.value)
+            }
+            None => column.default.as_ref().map_or_else(|| "NULL".to_owned(), literal),
+        };
+        parts.push(format!("{value} AS {}", quote(&column.name)));
+    }
+    let table = quote(old.map_or(to.name.as_str(), |old| old.table(&to.name)));
+    format!("SELECT {} FROM {table}", parts.join(", "))
+}
+
+/// The columns by which a person finds a row, and then `more`.
+pub(super) fn shown(table: &Table, more: &[String]) -> Vec<String> {
+    let mut names = key_columns(table, &table.primary_key);
+    names.extend(more.iter().filter(|name| !table.primary_key.contains(name)).cloned());
+    names
+}
+
+/// The rows of the SELECT `source` for which `condition` holds, if there are any.
+pub(super) fn offending(
+    conn: &Connection,
+    source: &str,
+    condition: &str,
+    columns: Vec<String>,
+) -> Result<Option<Offending>, StoreError> {
+    let count = rows(conn, &format!("SELECT count(*) FROM ({source}) AS \"_row\" WHERE {condition}"), [], |row| {
+        row.get::<_, i64>(0)
+    })?;
+    let count = count.first().copied().unwrap_or_default();
+    if count == 0 {
+        return Ok(None);
+    }
+    let sql = format!("SELECT {} FROM ({source}) AS \"_row\" WHERE {condition} LIMIT 5", quoted(&columns));
+    let width = columns.len();
+    let rows = rows(conn, &sql, [], |row| (0..width).map(|at| row.get_ref(at).map(shown_value)).collect())?;
+    Ok(Some(Offending { columns, rows, count }))
+}
+
+/// Values of `columns` that stand more than once where none is NULL, each with the number of its rows.
+pub(super) fn doubled(
+    conn: &Connection,
+    source: &str,
+    table: &Table,
+    columns: &[String],
+) -> Result<Option<Offending>, StoreError> {
+    let mut key = key_columns(table, columns);
+    let list = quoted(&key);
+    let present: Vec<String> = columns.iter().map(|name| format!("{} IS NOT NULL", quote(name))).collect();
+    let groups = format!(
+        "SELECT {list}, count(*) AS \"rows\" FROM ({source}) WHERE {} GROUP BY {list} HAVING count(*) > 1",
+        present.join(" AND ")
+    );
+    key.push("rows".into());
+    offending(conn, &groups, "TRUE", key)
+}
+
+/// A value for a message: long text is cut, bytes are counted.
+fn shown_value(value: ValueRef) -> Json {
+    match value {
+        ValueRef::Null => Json::Null,
+        ValueRef::Integer(number) => number.into(),
+        ValueRef::Real(number) => number.into(),
+        ValueRef::Text(bytes) => {
+            let text = String::from_utf8_lossy(bytes);
+            let cut: String = text.chars().take(60).collect();
+            Json::String(if cut.len() < text.len() { format!("{cut}…") } else { cut })
+        }
+        ValueRef::Blob(bytes) => Json::String(format!("{} bytes", bytes.len())),
+    }
+}
