@@ -2,10 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
+use crate::backup::{self, BackupError};
 use crate::clock::{Clock, Millis};
 use crate::config::Settings;
 use crate::failure::Failure;
@@ -27,6 +28,9 @@ pub struct App {
     pub ids: Arc<dyn Ids>,
     pub in_flight: InFlight,
     pub metrics: Arc<Metrics>,
+    /// Whoever notes in one database that something has arrived in another holds this for reading from before it
+    /// arrives until after the note; a backup holds it for writing while it takes hold of all databases.
+    pub passing: tokio::sync::RwLock<()>,
     registry: RwLock<Arc<Registry>>,
     lanes: Mutex<BTreeMap<String, Arc<Lane>>>,
     lane_settings: LaneSettings,
@@ -45,7 +49,8 @@ impl App {
     /// # Errors
     /// When the folders cannot be used or another host has the data folder.
     pub fn open(settings: Settings, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Result<Arc<Self>, StartError> {
-        let lock = lock_data(&settings)?;
+        let lock = lock(&settings.data)?;
+        refuse_unfinished(&settings.data)?;
         let registry = Registry::load(&settings.plugins).map_err(|error| {
             StartError(format!(
                 "cannot read the plugins folder {}: {error}; name another with --plugins DIR",
@@ -68,6 +73,7 @@ impl App {
             ids,
             in_flight: InFlight::default(),
             metrics,
+            passing: tokio::sync::RwLock::default(),
             registry: RwLock::new(Arc::new(registry)),
             lanes: Mutex::default(),
             lane_settings,
@@ -154,6 +160,17 @@ impl App {
         Ok((replies, marks))
     }
 
+    /// Takes hold of all databases as they are at one moment, for a backup.
+    ///
+    /// # Errors
+    /// When a database cannot be read.
+    pub async fn hold(&self) -> Result<backup::Held, BackupError> {
+        let _nothing_passes = self.passing.write().await;
+        let (data, now) = (self.settings.data.clone(), self.clock.now());
+        let held = tokio::task::spawn_blocking(move || backup::hold(&data, now)).await;
+        held.map_err(|error| BackupError(format!("the backup broke off: {error}")))?
+    }
+
     /// Takes no more work, lets what is under way end within the grace period, and closes the databases.
     pub async fn close(&self) {
         let deadline = Instant::now() + self.settings.stop_grace;
@@ -176,13 +193,17 @@ fn clear(
     Ok(cleared)
 }
 
-fn lock_data(settings: &Settings) -> Result<File, StartError> {
-    let data = settings.data.display();
+/// Takes the lock of a data folder, which is made where it is not there; dropping the file gives it back.
+///
+/// # Errors
+/// When the folder cannot be used or a host runs on it.
+pub fn lock(folder: &Path) -> Result<File, StartError> {
+    let data = folder.display();
     let denied = |error: std::io::Error| {
         StartError(format!("cannot use the data folder {data}: {error}; name another with --data DIR"))
     };
-    fs::create_dir_all(&settings.data).map_err(denied)?;
-    let path = settings.data.join("lock");
+    fs::create_dir_all(folder).map_err(denied)?;
+    let path = folder.join("lock");
     let file = File::options().create(true).write(true).truncate(false).open(path).map_err(denied)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
@@ -191,4 +212,15 @@ fn lock_data(settings: &Settings) -> Result<File, StartError> {
         ))),
         Err(TryLockError::Error(error)) => Err(denied(error)),
     }
+}
+
+/// A folder that holds half of a backup serves nobody.
+fn refuse_unfinished(data: &Path) -> Result<(), StartError> {
+    if !data.join(backup::RESTORING).exists() {
+        return Ok(());
+    }
+    Err(StartError(format!(
+        "a restore into the data folder {} was broken off; run the same `oncehost restore` again",
+        data.display()
+    )))
 }

@@ -20,6 +20,7 @@ pub mod store;
 pub mod plugin;
 pub mod script;
 
+pub mod backup;
 pub mod bindings;
 
 pub mod app;

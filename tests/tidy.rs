@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of the host from low to high. A module may use those of lower ranks, and its own.
-const RANKS: [(&str, u32); 19] = [
+const RANKS: [(&str, u32); 20] = [
     ("crash", 0),
     ("clock", 0),
     ("failure", 0),
@@ -18,6 +18,7 @@ const RANKS: [(&str, u32); 19] = [
     ("store", 4),
     ("plugin", 4),
     ("script", 4),
+    ("backup", 5),
     ("bindings", 5),
     ("invoke", 6),
     ("lane", 7),
@@ -101,6 +102,9 @@ fn modules_use_only_what_stands_below_them() {
 fn outside_crates_stay_behind_their_doors() {
     let mut faults = BTreeSet::new();
     for file in files(&root().join("host"), "rs") {
+        if file.file_stem().is_some_and(|stem| stem == "tests") {
+            continue;
+        }
         let (module, text) = (module_of(&file), code(&file));
         for (name, allowed) in DOORS {
             if text.contains(&format!("{name}::")) && !allowed.contains(&module.as_str()) {

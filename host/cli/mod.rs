@@ -8,11 +8,13 @@ use clap::{Args, Parser, Subcommand};
 use crate::app::StartError;
 use crate::config::{ConfigError, Settings, Sources};
 
+mod backup;
 mod dev;
 mod invoke;
 mod local;
 mod log;
 mod plugin;
+mod progress;
 mod sample;
 mod schema;
 
@@ -63,6 +65,8 @@ enum Command {
     Schema(schema::Schema),
     Invoke(invoke::Invoke),
     Plugin(plugin::Plugin),
+    Backup(backup::Backup),
+    Restore(backup::Restore),
 }
 
 /// Why a command did not do its work.
@@ -140,6 +144,8 @@ fn run(cli: Cli) -> Result<(), Fail> {
             Command::Schema(command) => command.run(settings).await,
             Command::Invoke(command) => command.run(settings).await,
             Command::Plugin(command) => command.run(settings).await,
+            Command::Backup(command) => command.run(settings).await,
+            Command::Restore(command) => command.run(settings).await,
         }
     });
     // Whatever still blocks a thread must not keep the process.
@@ -177,7 +183,7 @@ mod tests {
 
     #[test]
     fn every_help_has_an_example() {
-        for command in ["", "dev", "schema", "schema plan", "schema apply", "schema status", "invoke", "plugin list"] {
+        for command in ["", "dev", "schema", "schema plan", "schema apply", "schema status", "invoke", "plugin list", "backup", "restore"] {
             let line = format!("oncehost {command} --help").replace("  ", " ");
             let help = parse(&line).unwrap_err().to_string();
             assert!(help.contains("Example: oncehost"), "{command}: {help}");

@@ -10,6 +10,7 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use super::StoreError;
 
 mod errors;
+pub mod copy;
 pub mod keys;
 pub mod outbox;
 pub mod records;
