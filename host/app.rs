@@ -34,8 +34,8 @@ pub struct App {
     registry: RwLock<Arc<Registry>>,
     lanes: Mutex<BTreeMap<String, Arc<Lane>>>,
     lane_settings: LaneSettings,
-    /// Held as long as the host lives; the operating system lets go of it when the process dies.
-    _lock: File,
+    /// Held until the host is closed; the operating system lets go of it when the process dies.
+    lock: Mutex<Option<File>>,
 }
 
 /// Why the host could not start: one sentence for the operator.
@@ -77,7 +77,7 @@ impl App {
             registry: RwLock::new(Arc::new(registry)),
             lanes: Mutex::default(),
             lane_settings,
-            _lock: lock,
+            lock: Mutex::new(Some(lock)),
         }))
     }
 
@@ -171,13 +171,15 @@ impl App {
         held.map_err(|error| BackupError(format!("the backup broke off: {error}")))?
     }
 
-    /// Takes no more work, lets what is under way end within the grace period, and closes the databases.
+    /// Takes no more work, lets what is under way end within the grace period, closes the databases and gives
+    /// the data folder back.
     pub async fn close(&self) {
         let deadline = Instant::now() + self.settings.stop_grace;
         let lanes: Vec<_> = self.lanes().values().cloned().collect();
         for lane in lanes {
             lane.close(deadline).await;
         }
+        *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 }
 

@@ -24,9 +24,6 @@ pub struct Invocation {
     pub input: String,
     /// What is wrong with the input, found before but told only when the cause has been claimed.
     pub input_fault: Option<Failure>,
-    /// `ctx.action` and `ctx.user`.
-    pub action: String,
-    pub user: Json,
     pub limits: RunLimits,
     pub engine: EngineLimits,
     /// Bytes of a published payload or a seed.
@@ -148,7 +145,7 @@ fn run(invocation: &Invocation, engine: &mut Engine, tx: &Tx) -> Result<String, 
         entry: invocation.entry,
         export: "handle",
         input: &invocation.input,
-        ctx: &ctx::members(invocation),
+        ctx: &ctx::members(scope),
         now: scope.now,
         seed: ctx::seed(scope),
         limits: &invocation.limits,

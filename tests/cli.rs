@@ -1,12 +1,12 @@
 //! The commands, as a shell meets them: output, errors, exit codes.
 
-use std::io::{Read, Write};
+use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
 use std::process::{Output, Stdio};
 
 use serde_json::{Value as Json, json};
 
-use crate::support::process::Folders;
+use crate::support::process::{Folders, Process};
 
 /// A plugin without tables, and one that does not load.
 fn folders() -> Folders {
@@ -123,6 +123,54 @@ fn plugin_list_shows_what_loads_and_what_does_not() {
     let host = folders.dev();
     assert_eq!(run(&folders, &["plugin", "list"]).out, listed.out);
     drop(host);
+}
+
+#[test]
+fn schema_commands_do_the_same_in_a_running_host_and_without_one() {
+    let folders = Folders::new([
+        ("note/plugin.json", r#"{ "id": "note", "version": "1.0.0", "permissions": ["data:read"] }"#),
+        ("note/schema.sql", "CREATE TABLE note (id TEXT PRIMARY KEY, text TEXT NOT NULL);\n"),
+        (
+            "note/handlers/count.ts",
+            "export function handle() {\n  const got = store.count('note', {})\n  if (!got.ok) throw got.error\n  return got.data\n}\n",
+        ),
+    ]);
+    let plan = run(&folders, &["schema", "plan", "note"]);
+    assert_eq!((plan.code, plan.err.as_str()), (0, ""));
+    assert!(plan.out.contains("CREATE TABLE \"note\""), "{}", plan.out);
+    let mut host = Process::start(folders.command(&["dev"]));
+    assert_eq!(host.post("note", "count", "k1", "{}").error(), "SCHEMA");
+    assert_eq!(run(&folders, &["schema", "plan", "note"]).out, plan.out);
+    assert_eq!(run(&folders, &["schema", "apply"]).code, 0);
+    assert_eq!(host.post("note", "count", "k1", "{}").data(), json!({ "count": 0 }), "seen by the next call");
+    host.kill();
+    std::fs::write(folders.plugins().join("note/schema.sql"), "CREATE TABLE note (id TEXT PRIMARY KEY);\n").unwrap();
+    let refused = run(&folders, &["schema", "apply", "note"]);
+    assert_eq!(refused.code, 1, "{}", refused.out);
+    assert!(refused.out.contains("note.text"), "{}", refused.out);
+    let status = run(&folders, &["schema", "status", "--json"]);
+    let status: Json = serde_json::from_str(&status.out).unwrap();
+    assert_eq!(status["plugins"][0]["status"]["state"], "pending");
+    assert_eq!(run(&folders, &["schema", "apply", "note", "--allow-destructive", "note.text"]).code, 0);
+    let unknown = run(&folders, &["schema", "plan", "nota"]);
+    assert_eq!((unknown.code, unknown.out.as_str()), (1, ""));
+    assert!(unknown.err.contains("\"nota\""), "{}", unknown.err);
+}
+
+#[test]
+fn dev_says_which_tables_wait_and_what_to_run() {
+    let folders = Folders::new([
+        ("note/plugin.json", r#"{ "id": "note", "version": "1.0.0", "permissions": [] }"#),
+        ("note/schema.sql", "CREATE TABLE note (id TEXT PRIMARY KEY);\n"),
+        ("bare/plugin.json", r#"{ "id": "bare", "version": "1.0.0", "permissions": [] }"#),
+    ]);
+    let mut child = folders.command(&["dev"]).stdout(Stdio::piped()).spawn().unwrap();
+    let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
+    let line = lines.by_ref().map_while(Result::ok).find(|line| line.contains("oncehost schema apply")).unwrap();
+    assert_eq!(line, format!("  oncehost schema apply note --data {}", folders.data().display()));
+    assert!(!folders.data().join("note.db").exists() && !folders.data().join("bare.db").exists());
+    child.kill().unwrap();
+    child.wait().unwrap();
 }
 
 #[test]

@@ -159,7 +159,7 @@ fn handler_that_throws_leaves_nothing_and_its_key_works_with_other_input() {
         "#,
         r#"
         > POST shop/fail-late key=k1 {"code":"a","fail":true}
-        500 SCRIPT: Error: after the writes
+        500 SCRIPT: Error: after the writes (shop/handlers/fail-late.ts:8:29)
         > rows shop
         events 0, keys 0, workflows 0, item 0, loose 0
         > POST shop/fail-late key=k1 {"code":"b","fail":false}
@@ -176,49 +176,49 @@ fn handler_that_throws_leaves_nothing_and_its_key_works_with_other_input() {
 fn expired_reply_is_a_mark_and_an_expired_mark_is_forgotten() {
     check_shop(
         r#"
-        > POST shop/add key=k1 {"code":"a"}
+        > POST shop/quiet key=k1 {"code":"a"}
         > advance 167h
-        > POST shop/add key=k1 {"code":"a"}
+        > POST shop/quiet key=k1 {"code":"a"}
         > advance 1h
-        > POST shop/add key=k1 {"code":"a"}
+        > POST shop/quiet key=k1 {"code":"a"}
         > clear
-        > POST shop/add key=k1 {"code":"a"}
-        > POST shop/add key=k1 {"code":"b"}
+        > POST shop/quiet key=k1 {"code":"a"}
+        > POST shop/quiet key=k1 {"code":"b"}
         > sql shop SELECT key, reply, fields FROM _oncehost_keys
         > advance 83d
-        > POST shop/add key=k1 {"code":"b"}
-        > POST shop/add key=k1 {"code":"b"}
+        > POST shop/quiet key=k1 {"code":"b"}
+        > POST shop/quiet key=k1 {"code":"b"}
         > advance 90d
         > clear
         > rows shop
         "#,
         r#"
-        > POST shop/add key=k1 {"code":"a"}
+        > POST shop/quiet key=k1 {"code":"a"}
         200 {"id":"<1>","created":true}
         > advance 167h
-        > POST shop/add key=k1 {"code":"a"}
+        > POST shop/quiet key=k1 {"code":"a"}
         200 (replayed) {"id":"<1>","created":true}
         > advance 1h
-        > POST shop/add key=k1 {"code":"a"}
+        > POST shop/quiet key=k1 {"code":"a"}
         410 KEY_EXPIRED: this was done before under this Idempotency-Key, but its reply is no longer kept; read the data to see its result, or use a new key to do it again
         > clear
         1 replies, 0 marks
-        > POST shop/add key=k1 {"code":"a"}
+        > POST shop/quiet key=k1 {"code":"a"}
         410 KEY_EXPIRED: this was done before under this Idempotency-Key, but its reply is no longer kept; read the data to see its result, or use a new key to do it again
-        > POST shop/add key=k1 {"code":"b"}
+        > POST shop/quiet key=k1 {"code":"b"}
         422 KEY_REUSED: this Idempotency-Key was used for another request (the input or the caller is another); use a new key for a new intent
         > sql shop SELECT key, reply, fields FROM _oncehost_keys
         ["k1",null,null]
         > advance 83d
-        > POST shop/add key=k1 {"code":"b"}
+        > POST shop/quiet key=k1 {"code":"b"}
         200 {"id":"<2>","created":true}
-        > POST shop/add key=k1 {"code":"b"}
+        > POST shop/quiet key=k1 {"code":"b"}
         200 (replayed) {"id":"<2>","created":true}
         > advance 90d
         > clear
         0 replies, 1 marks
         > rows shop
-        events 2, keys 0, workflows 0, item 2, loose 0
+        events 0, keys 0, workflows 0, item 2, loose 0
         "#,
     );
 }
@@ -348,7 +348,7 @@ fn endless_loop_ends_with_limit_leaves_nothing_and_the_next_call_works() {
         > POST shop/add key=k0 {"code":"a"}
         200 {"id":"<1>","created":true}
         > POST shop/spin key=k1 {"code":"b"}
-        500 LIMIT: the handler ran longer than its time limit of 1000 ms (limits.handler)
+        500 LIMIT: the script ran longer than 1 s (limits.handler; in read actions limits.read, in flow scripts limits.script): do less in one run, or move work to a flow step (shop/handlers/spin.ts:2:40)
         > POST shop/add key=k1 {"code":"c"}
         200 {"id":"<2>","created":true}
         > sql shop SELECT code FROM item ORDER BY code

@@ -7,16 +7,14 @@ use super::{Bindings, Scope};
 use crate::codec::Value;
 use crate::failure::{Code, Failure};
 use crate::ids;
-use crate::invoke::Invocation;
 
 /// The plain members of `ctx`, as the text of a JSON object.
-pub fn members(invocation: &Invocation) -> String {
-    let scope = &invocation.scope;
+pub fn members(scope: &Scope) -> String {
     let mut members = json!({
         "tenantId": scope.tenant,
-        "user": invocation.user,
+        "user": scope.user,
         "pluginId": scope.plugin.id,
-        "action": invocation.action,
+        "action": scope.action,
         "invocationId": scope.invocation,
         "settings": scope.plugin.settings,
         "now": crate::codec::time::shown(scope.now),

@@ -3,6 +3,8 @@
 use std::collections::HashMap;
 use std::sync::Arc;
 
+use serde_json::Value as Json;
+
 use crate::clock::Millis;
 use crate::codec::Value;
 use crate::failure::Failure;
@@ -26,6 +28,9 @@ pub struct Scope {
     pub operation: String,
     pub key: Option<String>,
     pub invocation: String,
+    /// `ctx.action` and `ctx.user`.
+    pub action: String,
+    pub user: Json,
     /// The one instant of the invocation.
     pub now: Millis,
     /// `false` in actions with `kind: 'read'`.

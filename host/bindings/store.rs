@@ -215,6 +215,9 @@ fn unique_by(target: Target<'_>, value: &Value, record: &Value) -> Result<Vec<us
         if unique.contains(&at) {
             return Err(Failure::contract(format!("uniqueBy names {name} twice; once is enough")));
         }
+        if names::is_hosts(&table.columns[at]) {
+            return Err(Failure::contract(format!("{name} is set by the host, so it cannot be in uniqueBy")));
+        }
         if record.get(name).is_none_or(|value| *value == Value::Null) {
             return Err(Failure::contract(format!(
                 "{name} is in uniqueBy, so the record must hold it, and not as null: two rows without it would not count \

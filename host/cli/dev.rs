@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 use std::net::SocketAddr;
+use std::sync::Arc;
 
 use clap::Args;
 
-use super::{Fail, complain, plugin, print, sample};
+use super::{Fail, plugin, print, sample, schema};
 use crate::app::App;
 use crate::config::Settings;
 use crate::http::admin::{self, SchemaRequest, SchemaVerb};
@@ -28,12 +29,8 @@ impl Dev {
         let mut second = Signals::take()?;
         let app = serve::open(Settings { dev: true, ..settings })?;
         let server = Server::start(app).await?;
-        let verb = if self.apply_schema { SchemaVerb::Apply } else { SchemaVerb::Status };
-        match admin::schema(server.app(), verb, SchemaRequest::default()).await {
-            Ok(done) => super::schema::open_points(&done).iter().for_each(|point| complain(point)),
-            Err(failure) => complain(&format!("the tables cannot be looked at: {}", failure.detail)),
-        }
-        let greeted = print(&greeting(server.app(), server.address()));
+        let tables = if self.apply_schema { apply(server.app()).await } else { pending(server.app()).await };
+        let greeted = print(&format!("{}{tables}", greeting(server.app(), server.address())));
         if greeted != Err(Fail::Pipe) {
             greeted?;
         }
@@ -43,6 +40,40 @@ impl Dev {
         };
         Ok(server.run(first.next(), hurry).await?)
     }
+}
+
+/// Brings all tables up to date, and tells what came of it. What is refused does not keep the host from running.
+async fn apply(app: &Arc<App>) -> String {
+    match admin::schema(app, SchemaVerb::Apply, SchemaRequest::default()).await {
+        Ok(done) => format!("\ntables\n{}\n", schema::shown(&done)),
+        Err(failure) => format!("\ntables: not all were applied; {}\n", failure.detail),
+    }
+}
+
+/// The plugins whose tables are not as their schema.sql says, each with what to run.
+async fn pending(app: &Arc<App>) -> String {
+    let mut out = String::new();
+    for (id, plugin) in &app.registry().plugins {
+        let says = if app.database(id).exists() {
+            let request = SchemaRequest { plugin: Some(id.clone()), ..SchemaRequest::default() };
+            match admin::schema(app, SchemaVerb::Status, request).await.map(|done| schema::state(&done)) {
+                Ok(Some(state)) if state == "equal" => continue,
+                Ok(_) => "are not as schema.sql says".to_owned(),
+                Err(failure) => format!("cannot be looked at: {}", failure.detail),
+            }
+        } else if plugin.schema.tables.is_empty() {
+            continue;
+        } else {
+            // Without a database there is nothing to compare, and no reason to make one.
+            "are not there yet".to_owned()
+        };
+        let data = &app.settings.data;
+        let usual = *data == Settings::default().data;
+        let folder = if usual { String::new() } else { format!(" --data {}", data.display()) };
+        let run = format!("oncehost schema plan {id}{folder}\n  oncehost schema apply {id}{folder}");
+        let _infallible = writeln!(out, "\nthe tables of {id} {says}; in another terminal, run\n  {run}");
+    }
+    out
 }
 
 /// What a developer wants to see first: where it is, what is loaded, what is broken, and a line to try.

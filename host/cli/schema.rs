@@ -71,24 +71,23 @@ async fn ask(settings: &Settings, verb: SchemaVerb, request: SchemaRequest) -> R
     done.map_err(|failure| Fail::Failed(failure.to_string()))
 }
 
-/// Whether a plugin's changes were refused.
-fn refused(done: &Json) -> bool {
-    done["plugins"].as_array().is_some_and(|plugins| plugins.iter().any(|plugin| plugin["refused"] == true))
+fn plugins(done: &Json) -> &[Json] {
+    done.get("plugins").and_then(Json::as_array).map_or(&[][..], Vec::as_slice)
 }
 
-/// The texts of those plugins whose tables are not as schema.sql says.
-pub(super) fn open_points(done: &Json) -> Vec<String> {
-    let plugins = done["plugins"].as_array().map_or(&[][..], Vec::as_slice);
-    let open = plugins.iter().filter(|plugin| {
-        plugin["refused"] == true || plugin["status"]["state"].as_str().is_some_and(|state| state != "equal")
-    });
-    open.filter_map(|plugin| plugin["text"].as_str()).map(|text| format!("tables of {}", text.trim_end())).collect()
+/// Whether a plugin's changes were refused.
+fn refused(done: &Json) -> bool {
+    plugins(done).iter().any(|plugin| plugin["refused"] == true)
+}
+
+/// The state that a status of one plugin tells: `equal`, `pending`, `drift`.
+pub(super) fn state(done: &Json) -> Option<String> {
+    plugins(done).first()?["status"]["state"].as_str().map(str::to_owned)
 }
 
 /// For people to read: the text that goes with each plugin.
-fn shown(done: &Json) -> String {
-    let plugins = done.get("plugins").and_then(Json::as_array).map_or(&[][..], Vec::as_slice);
-    let text = |plugin: &Json| plugin.get("text").and_then(Json::as_str).unwrap_or_default().trim_end().to_owned();
-    let texts: Vec<String> = plugins.iter().map(text).collect();
-    if texts.is_empty() { "no plugins\n".to_owned() } else { texts.join("\n\n") }
+pub(super) fn shown(done: &Json) -> String {
+    let text = |plugin: &Json| plugin["text"].as_str().unwrap_or_default().trim_end().to_owned();
+    let texts: Vec<String> = plugins(done).iter().map(text).collect();
+    if texts.is_empty() { "no plugins".to_owned() } else { texts.join("\n") }
 }

@@ -127,8 +127,8 @@ impl Scanner<'_> {
         self.0 = &self.0[1..];
         let bad = "its offset is not of the form +08:00";
         let hours = self.number(2).ok_or(bad)?;
-        let _colon = self.take(b':');
-        let minutes = if self.0.is_empty() { 0 } else { self.number(2).ok_or(bad)? };
+        let colon = self.take(b':').is_some();
+        let minutes = if self.0.is_empty() && !colon { 0 } else { self.number(2).ok_or(bad)? };
         if !self.0.is_empty() || hours > 23 || minutes > 59 {
             return Err(bad);
         }

@@ -141,16 +141,16 @@ async fn keyed(
         input_fault: action.input.as_ref().and_then(|schema| check_input(schema, &input)),
         // Parsed and written again: the engine's JSON reader then meets nothing but what was checked here.
         input: input.to_string(),
-        action: action.name.clone(),
-        user: caller.user.as_ref().map_or(
-            Json::Null,
-            |user| json!({ "subject": user.subject, "scopes": user.scopes, "claims": user.claims }),
-        ),
         limits: run_limits(app, &plugin, action.kind),
         engine: engine_limits(app, &plugin),
         payload_limit: app.settings.reply_limit,
         cause,
         scope: Scope {
+            action: action.name.clone(),
+            user: caller.user.as_ref().map_or(
+                Json::Null,
+                |user| json!({ "subject": user.subject, "scopes": user.scopes, "claims": user.claims }),
+            ),
             tenant: caller.tenant,
             operation,
             key,

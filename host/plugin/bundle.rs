@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 
 use oxc_sourcemap::{SourceMap, Token};
 
-use super::compile::{self, Dialect, Source, Unit};
+use super::compile::{self, Dialect, Names, Source, Unit};
 use super::fault::did_you_mean;
 use super::resolve::{Resolver, package_name};
 use super::{Code, Fault, Module};
@@ -352,7 +352,11 @@ fn prologue(file: &File, getters: &BTreeMap<String, String>) -> String {
     let Some(unit) = &file.unit else { return String::new() };
     let names = &unit.names;
     let mut text = String::new();
-    let _ = write!(text, "({} => (function ({}, {}) {{ \"use strict\";", names.define, names.import, names.exports);
+    // The inner function is called plainly, so that `this` is undefined whoever calls the factory, and how.
+    let Names { define, import, exports, global, .. } = names;
+    let globals = unit.globals.join(", ");
+    let _ = write!(text, "({define} => (function ({import}, {exports}, {global}) {{ \"use strict\"; ");
+    let _ = write!(text, "(function ({globals}) {{");
     for (name, value) in getters {
         let _ = write!(text, " {}({}, {}, () => {value});", names.define, names.exports, quoted(name));
     }
@@ -363,19 +367,26 @@ fn prologue(file: &File, getters: &BTreeMap<String, String>) -> String {
     text
 }
 
-/// `Object` is looked up outside of the module's scope, where a module's own `Object` does not hide it.
-const EPILOGUE: &str =
-    "}))((target, name, get) => Object.defineProperty(target, name, { enumerable: true, configurable: true, get }))";
+/// What closes a factory.
+fn epilogue(unit: &Unit) -> String {
+    let global = format!("{} ?? globalThis", unit.names.global);
+    let given = vec![global.as_str(); unit.globals.len()].join(", ");
+    // `Object` is looked up outside of the module's scope, where a module's own `Object` does not hide it.
+    format!(
+        "}})({given}); }}))((target, name, get) => \
+         Object.defineProperty(target, name, {{ enumerable: true, configurable: true, get }}))"
+    )
+}
 
 fn module(plugin: &str, file: File, prologue: &str) -> Module {
     let path = format!("{plugin}/{}", file.shown);
-    let imports = file.slots.into_iter().map(|slot| slot.unwrap_or(usize::MAX)).collect();
+    let imports = file.slots.into_iter().map(|slot| slot.unwrap_or(0)).collect();
     let Some(unit) = file.unit else {
         // Never run: a plugin with a fault does not load.
         let js = "(function () {})".to_owned();
         return Module { path, js, map: SourceMap::default(), source: file.source, imports };
     };
-    let js = format!("{prologue}{}{EPILOGUE}", unit.body);
+    let js = format!("{prologue}{}{}", unit.body, epilogue(&unit));
     Module { path, js, map: one_line_down(unit.map), source: file.source, imports }
 }
 

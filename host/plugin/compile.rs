@@ -1,10 +1,11 @@
 //! One source file: TypeScript in, the body of a factory out.
 //!
 //! Types are stripped, not checked. A compiled module is a JavaScript *expression* that evaluates to a factory
-//! `(function (__import, __exports) { "use strict"; … })`. `__import(i)` gives the namespace object of the module
-//! in import slot `i`, evaluating it first if nobody has; exports are live getters on `__exports`, in place before
-//! anything of the module runs, so that modules in a cycle see each other's functions. This file makes the body
-//! and says what it imports and exports; `bundle.rs` joins the files and puts the getters in front.
+//! `(function (__import, __exports, __global) { "use strict"; … })`. `__import(i)` gives the namespace object of the
+//! module in import slot `i`, evaluating it first if nobody has; exports are live getters on `__exports`, in place
+//! before anything of the module runs, so that modules in a cycle see each other's functions; `__global` is what the
+//! module sees as `globalThis`, an object of this run, where it is given. This file makes the body and says what it
+//! imports and exports; `bundle.rs` joins the files and puts the getters in front.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -13,8 +14,8 @@ use oxc::allocator::Allocator;
 use oxc::ast::ast::Program;
 use oxc::codegen::{Codegen, CodegenOptions, CommentOptions};
 use oxc::diagnostics::{OxcDiagnostic, Severity};
-use oxc::parser::Parser;
-use oxc::semantic::SemanticBuilder;
+use oxc::parser::{ParseOptions, Parser};
+use oxc::semantic::{Scoping, SemanticBuilder};
 use oxc::span::SourceType;
 use oxc::syntax::module_record::{ExportExportName, ModuleRecord};
 use oxc::transformer::{TransformOptions, Transformer};
@@ -53,6 +54,8 @@ pub(super) struct Unit {
     /// Names that are exported as types only.
     pub types: BTreeSet<String>,
     pub names: Names,
+    /// Names under which it reaches for the global object.
+    pub globals: Vec<&'static str>,
     /// It has no module syntax and uses `require`, `module` or `exports`.
     pub commonjs: bool,
 }
@@ -96,6 +99,8 @@ pub(super) enum Source {
 pub(super) struct Names {
     pub import: String,
     pub exports: String,
+    /// The global object of one run.
+    pub global: String,
     pub define: String,
     /// Followed by the slot's number.
     pub slot: String,
@@ -115,6 +120,7 @@ impl Names {
         Self {
             import: unused("__import"),
             exports: unused("__exports"),
+            global: unused("__global"),
             define: unused("__define"),
             slot: unused("__m"),
             default: unused("__default"),
@@ -130,14 +136,47 @@ pub(super) struct Dialect {
     pub package: bool,
 }
 
-/// Compiles one file.
+/// Bytes of a file that are still compiled.
+const MAX_SOURCE: usize = 4 << 20;
+/// Brackets within brackets: the parser calls itself for each, and must not run out of stack.
+const MAX_NESTING: usize = 5_000;
+
+/// Compiles one file. To be called on a thread with a [large stack](super::registry::STACK).
 ///
 /// # Errors
 /// All flaws of the file, in their order; there is at least one.
 pub(super) fn compile(source: &str, dialect: Dialect) -> Result<Unit, Vec<Flaw>> {
+    if source.len() > MAX_SOURCE {
+        return Err(vec![Flaw::new(0, format!("has {} bytes, and the most is {MAX_SOURCE}: split it", source.len()))]);
+    }
+    if let Some(offset) = too_deep(source) {
+        let message = format!("more than {MAX_NESTING} brackets within one another: nest less");
+        return Err(vec![Flaw { offset, message }]);
+    }
+    // A file that trips the compiler is a fault of that file's plugin, not the end of the host.
+    std::panic::catch_unwind(|| compile_any(source, dialect)).unwrap_or_else(|_| {
+        Err(vec![Flaw::new(0, "the host's compiler failed on this file: please report it with the file")])
+    })
+}
+
+/// Where brackets are nested too deeply; those in strings and comments count as well, which seldom matters.
+fn too_deep(source: &str) -> Option<usize> {
+    let mut depth = 0_usize;
+    source.bytes().position(|byte| {
+        match byte {
+            b'(' | b'[' | b'{' => depth += 1,
+            b')' | b']' | b'}' => depth = depth.saturating_sub(1),
+            _ => {}
+        }
+        depth > MAX_NESTING
+    })
+}
+
+fn compile_any(source: &str, dialect: Dialect) -> Result<Unit, Vec<Flaw>> {
     let allocator = Allocator::default();
     let source_type = if dialect.typescript { SourceType::ts() } else { SourceType::mjs() };
-    let parsed = Parser::new(&allocator, source, source_type).parse();
+    let options = ParseOptions { parse_regular_expression: true, ..ParseOptions::default() };
+    let parsed = Parser::new(&allocator, source, source_type).with_options(options).parse();
     let mut flaws = syntax_errors(&parsed.diagnostics);
     if parsed.panicked || !flaws.is_empty() {
         return Err(sorted(flaws));
@@ -148,6 +187,7 @@ pub(super) fn compile(source: &str, dialect: Dialect) -> Result<Unit, Vec<Flaw>>
     let record = &parsed.module_record;
     let scoping = checked.semantic.into_scoping();
     let commonjs = !record.has_module_syntax && refuse::uses_commonjs(&scoping);
+    let globals = globals(&scoping, dialect);
     flaws.extend(refuse::flaws(&program, &scoping, record, dialect.package));
     if !flaws.is_empty() {
         return Err(sorted(flaws));
@@ -173,8 +213,16 @@ pub(super) fn compile(source: &str, dialect: Dialect) -> Result<Unit, Vec<Flaw>>
         stars: joints.stars,
         types,
         names,
+        globals,
         commonjs,
     })
+}
+
+/// Packages know the global object as `self` too, which is its name in a browser's workers.
+fn globals(scoping: &Scoping, dialect: Dialect) -> Vec<&'static str> {
+    let names: &[&str] = if dialect.package { &["globalThis", "self"] } else { &["globalThis"] };
+    let unresolved = scoping.root_unresolved_references();
+    names.iter().copied().filter(|name| unresolved.keys().any(|it| it.as_str() == *name)).collect()
 }
 
 /// A JSON file as a module whose default export is its value.
@@ -199,6 +247,7 @@ pub(super) fn compile_json(source: &str) -> Result<Unit, Vec<Flaw>> {
         stars: Vec::new(),
         types: BTreeSet::new(),
         names: Names::for_source(""),
+        globals: Vec::new(),
         commonjs: false,
     })
 }
@@ -207,6 +256,8 @@ fn print(program: &Program<'_>) -> (String, SourceMap<'static>) {
     let options = CodegenOptions {
         comments: CommentOptions::disabled(),
         source_map_path: Some("module.ts".into()),
+        // Indentation would make the output of deeply nested code grow with the square of its size.
+        indent_width: 0,
         ..CodegenOptions::default()
     };
     let printed = Codegen::new().with_options(options).build(program);

@@ -12,8 +12,9 @@ use super::fault::{did_you_mean, line_of};
 use super::files::{self, SourceFile};
 use super::flow::Known;
 use super::manifest::Manifest;
-use super::read::{Findings, Reader};
+use super::read::{Finding, Findings, Reader};
 use super::{Action, Code, Entry, Fault, Flow, KeyRule, Kind, Plugin, Replay, action, flow, locate, manifest};
+use crate::failure::Failure;
 use crate::schema::{self, Schema};
 use crate::script::{Engine, EngineLimits, ScriptError};
 
@@ -244,9 +245,18 @@ impl Checks<'_, '_> {
         }
         match self.evaluator.config_of(self.code, entry) {
             Ok(config) => config,
+            Err(ScriptError::Host(Failure { detail, position: None, .. })) => {
+                let whole = Finding { path: Vec::new(), key: false, message: detail };
+                let source = &self.code.modules[entry].source;
+                self.loader.faults.extend(locate::in_config(&file, source, vec![whole]));
+                None
+            }
             Err(error) => {
                 let fault = self.thrown(file, error);
-                self.loader.faults.push(fault);
+                // What a shared file throws, it throws for each handler that imports it.
+                if !self.loader.faults.contains(&fault) {
+                    self.loader.faults.push(fault);
+                }
                 None
             }
         }

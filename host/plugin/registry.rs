@@ -5,9 +5,14 @@ use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
+use std::thread;
 
 use super::load::{Evaluator, load};
 use super::{Fault, Plugin, Registry};
+
+/// Bytes of stack for the compiler, which calls itself as deeply as the source is nested. Only what is used costs
+/// memory.
+pub(super) const STACK: usize = 256 << 20;
 
 impl Registry {
     /// Loads every folder below `dir` that holds a `plugin.json`. One with a fault does not hinder the others.
@@ -15,6 +20,14 @@ impl Registry {
     /// # Errors
     /// When `dir` itself cannot be read.
     pub fn load(dir: &Path) -> Result<Self, io::Error> {
+        let loader = thread::Builder::new().name("loader".to_owned()).stack_size(STACK);
+        thread::scope(|scope| {
+            let loading = loader.spawn_scoped(scope, || Self::load_all(dir))?;
+            loading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        })
+    }
+
+    fn load_all(dir: &Path) -> Result<Self, io::Error> {
         let mut registry = Registry::default();
         let mut evaluator = Evaluator::default();
         let mut loaded: BTreeMap<String, Vec<(String, Plugin)>> = BTreeMap::new();

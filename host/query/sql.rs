@@ -62,6 +62,7 @@ pub fn insert(target: Target<'_>, cells: Vec<Cell>, unique: &[usize]) -> Stateme
 }
 
 /// All columns of the rows that match, in order, from behind the row `after` (the cells of the order's terms).
+/// [`null_tail`] says what comes after those.
 pub fn select(
     target: Target<'_>,
     filter: &Filter,
@@ -74,7 +75,7 @@ pub fn select(
     sql.list(&target.table.columns, ", ", |sql, column| _ = sql.push("t.").name(&column.name));
     sql.push(" FROM ").name(&target.table.name).push(" AS t").rows(target, filter);
     if let (Some(order), Some(after)) = (order, after) {
-        sql.push(" AND ").after(target.table, &order.0, after);
+        sql.push(" AND ").after(target.table, &order.0, after, false);
     }
     if let Some(order) = order.filter(|order| !order.0.is_empty()) {
         sql.push(" ORDER BY ");
@@ -87,6 +88,14 @@ pub fn select(
     }
     sql.push(" LIMIT ").param(Cell::Integer(limit));
     sql
+}
+
+/// The rest of the rows behind `after` where NULLs come last in the first term: kept apart, so that an index serves
+/// both as ranges. Gives the condition that they meet beside the filter, and their order.
+pub fn null_tail(table: &Table, order: &Order, after: &[Cell]) -> Option<(Filter, Order)> {
+    let (first, more) = order.0.split_first()?;
+    let there = first.descending && !table.columns[first.column].not_null && *after.first()? != Cell::Null;
+    there.then(|| (Filter::Column(first.column, Test::IsNull(true)), Order(more.to_vec())))
 }
 
 /// How many rows match.
@@ -228,43 +237,44 @@ impl Statement {
         self.list(cells, ", ", |sql, cell| _ = sql.param(cell.clone()))
     }
 
-    /// The rows that come behind the one whose order terms have the values `after`.
-    fn after(&mut self, table: &Table, terms: &[Term], after: &[Cell]) -> &mut Self {
+    /// The rows that come behind the one whose order terms have the values `after`; without `tail` less those with
+    /// NULL behind values in the first term.
+    fn after(&mut self, table: &Table, terms: &[Term], after: &[Cell], tail: bool) -> &mut Self {
         let (Some((term, more)), Some((value, values))) = (terms.split_first(), after.split_first()) else {
             return self.push("FALSE");
         };
-        let nullable = !table.columns[term.column].not_null;
-        self.push("(");
-        if !more.is_empty() {
-            // Says nothing new, but an index can serve it as a range.
-            if *value != Cell::Null && !(term.descending && nullable) {
-                self.column(table, term.column).push(if term.descending { " <= " } else { " >= " });
-                self.param(value.clone()).push(" AND ");
+        let tail = tail && !table.columns[term.column].not_null;
+        let value = match (value, term.descending) {
+            (Cell::Null, true) => {
+                self.push("(").column(table, term.column).push(" IS NULL AND ");
+                return self.after(table, more, values, true).push(")");
             }
-            self.push("(");
-        }
-        match (value, term.descending) {
-            (Cell::Null, false) => self.column(table, term.column).push(" IS NOT NULL"),
-            (Cell::Null, true) => self.push("FALSE"),
-            (value, false) => self.column(table, term.column).push(" > ").param(value.clone()),
-            (value, true) => {
-                self.column(table, term.column).push(" < ").param(value.clone());
-                if nullable {
-                    self.push(" OR ").column(table, term.column).push(" IS NULL");
-                }
-                &mut *self
-            }
+            (Cell::Null, false) => None,
+            (value, _) => Some(value),
         };
+        self.push("(");
+        if let Some(value) = value.filter(|_| !(more.is_empty() || term.descending && tail)) {
+            // Says nothing new, but an index can serve it as a range.
+            self.column(table, term.column).push(if term.descending { " <= " } else { " >= " });
+            self.param(value.clone()).push(" AND ");
+        }
+        self.push("(").column(table, term.column);
+        match value {
+            None => self.push(" IS NOT NULL"),
+            Some(value) => self.push(if term.descending { " < " } else { " > " }).param(value.clone()),
+        };
+        if term.descending && tail {
+            self.push(" OR ").column(table, term.column).push(" IS NULL");
+        }
         if !more.is_empty() {
             self.push(" OR (").column(table, term.column);
-            if *value == Cell::Null {
-                self.push(" IS NULL")
-            } else {
-                self.push(" = ").param(value.clone())
+            match value {
+                None => self.push(" IS NULL"),
+                Some(value) => self.push(" = ").param(value.clone()),
             };
-            self.push(" AND ").after(table, more, values).push("))");
+            self.push(" AND ").after(table, more, values, true).push(")");
         }
-        self.push(")")
+        self.push("))")
     }
 }
 

@@ -1,13 +1,12 @@
 //! Bringing a database to a schema, in one transaction.
 
-use rusqlite::{Connection, TransactionBehavior};
+use rusqlite::{Connection, ErrorCode, TransactionBehavior};
 use serde::Serialize;
 
-use super::inspect::{self, failed, rows};
+use super::inspect::{self, rows};
 use super::plan::{Plan, plan};
-use super::{Schema, diff, record};
+use super::{Schema, SchemaError, diff, record};
 use crate::clock::Millis;
-use crate::store::StoreError;
 
 /// What `apply` did.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -25,7 +24,7 @@ pub enum ApplyError {
     #[error("the schema was not applied: {}", .0.refusals.first().map_or("", |first| first.message.as_str()))]
     Refused(Plan),
     #[error(transparent)]
-    Store(#[from] StoreError),
+    Store(#[from] SchemaError),
 }
 
 /// Whether a database is as `schema.sql` wants it.
@@ -54,7 +53,7 @@ pub struct Status {
 ///
 /// # Errors
 /// When the database cannot be read.
-pub fn status(conn: &Connection, wanted: &Schema) -> Result<Status, StoreError> {
+pub fn status(conn: &Connection, wanted: &Schema) -> Result<Status, SchemaError> {
     let plan = plan(conn, wanted, &[])?;
     let record = record::read(conn)?;
     let state = if !plan.drift.is_empty() {
@@ -87,8 +86,8 @@ pub fn apply(
     result
 }
 
-fn set_foreign_keys(conn: &Connection, on: bool) -> Result<(), StoreError> {
-    conn.pragma_update(None, "foreign_keys", on).map_err(|error| failed(&error))
+fn set_foreign_keys(conn: &Connection, on: bool) -> Result<(), SchemaError> {
+    Ok(conn.pragma_update(None, "foreign_keys", on)?)
 }
 
 fn transact(
@@ -97,7 +96,7 @@ fn transact(
     allow_destructive: &[String],
     now: Millis,
 ) -> Result<Applied, ApplyError> {
-    let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(|error| failed(&error))?;
+    let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(SchemaError::from)?;
     let plan = plan(&transaction, wanted, allow_destructive)?;
     if !plan.refusals.is_empty() {
         return Err(ApplyError::Refused(plan));
@@ -109,33 +108,40 @@ fn transact(
     for step in &plan.steps {
         tracing::info!(target: "schema", "{}", step.why);
         for sql in &step.sql {
-            transaction.execute_batch(sql).map_err(|error| {
-                StoreError::Constraint(format!("{}: {error}; nothing was changed. The statement was {sql}", step.why))
+            transaction.execute_batch(sql).map_err(|error| match error.sqlite_error_code() {
+                Some(ErrorCode::ConstraintViolation) => {
+                    SchemaError::Rows(format!("{}: {error}; nothing was changed. The statement was {sql}", step.why))
+                }
+                _ => SchemaError::Database(error),
             })?;
         }
     }
     check(&transaction, wanted)?;
     let version = record::write(&transaction, wanted, now)?;
-    transaction.commit().map_err(|error| failed(&error))?;
+    transaction.commit().map_err(SchemaError::from)?;
     Ok(Applied { version, plan })
 }
 
 /// Looks at the outcome before it is kept: every foreign key holds, and the database is what was wanted.
-fn check(conn: &Connection, wanted: &Schema) -> Result<(), StoreError> {
+fn check(conn: &Connection, wanted: &Schema) -> Result<(), SchemaError> {
     let broken = rows(conn, "SELECT \"table\", parent FROM pragma_foreign_key_check LIMIT 1", [], |row| {
         Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
     })?;
     if let Some((table, parent)) = broken.first() {
-        return Err(StoreError::Constraint(format!(
-            "rows of table {table} would refer to rows of {parent} that are not there; nothing was changed. Change or delete those rows first"
+        return Err(SchemaError::Rows(format!(
+            "rows of table {table} would refer to rows of {parent} that are not there; nothing was changed. \
+             Change or delete those rows first"
         )));
     }
     let live = inspect::read(conn)?;
-    let left = diff::words(&live.schema, wanted);
-    if left.is_empty() && live.odd_tables.is_empty() && live.odd_indexes.is_empty() && live.others.is_empty() {
+    let mut left = diff::words(&live.schema, wanted);
+    left.extend(live.odd_tables.into_values().flatten());
+    left.extend(live.odd_indexes.into_values());
+    left.extend(live.others.into_iter().map(|(kind, name)| format!("{kind} {name}")));
+    if left.is_empty() {
         return Ok(());
     }
-    Err(StoreError::Schema(format!(
+    Err(SchemaError::Outcome(format!(
         "the steps did not lead to schema.sql ({}); nothing was changed. This is a fault of the host: please report it",
         left.join("; ")
     )))

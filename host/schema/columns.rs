@@ -54,7 +54,7 @@ impl Walk<'_> {
             Ok(name) => name,
             Err(message) => return self.faults.add(line, message),
         };
-        self.faults.name(line, "a column", &name, 48);
+        self.faults.column_name(line, &name);
         let ty = column_type(&parsed.data_type).unwrap_or_else(|instead| {
             self.faults.add(line, format!("column {name}: {instead}"));
             ColumnType::Text
@@ -150,7 +150,8 @@ impl Walk<'_> {
             key.columns.clear();
             return self.unique(line, key, columns);
         }
-        self.faults.add(line, format!("{constraint} is not part of schema.sql: write PRIMARY KEY, UNIQUE, FOREIGN KEY, CHECK, or CREATE INDEX after the table"));
+        let instead = "PRIMARY KEY, UNIQUE, FOREIGN KEY, CHECK, or CREATE INDEX after the table";
+        self.faults.add(line, format!("{constraint} is not part of schema.sql: write {instead}"));
     }
 
     fn primary_key(&mut self, line: u64, columns: Vec<String>) {
@@ -188,7 +189,8 @@ impl Walk<'_> {
     fn foreign_key(&mut self, line: u64, key: ForeignKeyConstraint) {
         let plain = key.index_name.is_none() && key.match_kind.is_none() && key.characteristics.is_none();
         if key.on_delete.is_some() || key.on_update.is_some() {
-            self.faults.add(line, "ON DELETE and ON UPDATE are not part of schema.sql: leave them out, and delete or change the rows that refer here in the action, first");
+            let instead = "leave them out, and delete or change the rows that refer here in the action, first";
+            self.faults.add(line, format!("ON DELETE and ON UPDATE are not part of schema.sql: {instead}"));
         } else if !plain {
             self.faults.add(line, format!("{key}: write REFERENCES table (columns) alone"));
         }
@@ -300,7 +302,8 @@ fn default_hint(expr: &Expr, message: String) -> String {
     let text = expr.to_string().to_ascii_uppercase();
     if text.contains("CURRENT_") || text.contains("NOW(") {
         return format!(
-            "{text} is not a constant; the host fills created_at and updated_at, and a handler has ctx.now for other columns: leave the DEFAULT out"
+            "{text} is not a constant; the host fills created_at and updated_at, and a handler has ctx.now for other \
+             columns: leave the DEFAULT out"
         );
     }
     message

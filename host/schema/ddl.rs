@@ -51,7 +51,9 @@ pub(super) fn literal(value: &Value) -> String {
 /// `INT` keeps the only column of a primary key from becoming SQLite's row number, which would number rows by itself.
 fn storage(table: &Table, column: &Column) -> &'static str {
     match column.ty {
-        ColumnType::Integer if table.shared && table.primary_key == [column.name.as_str()] => "INT",
+        ColumnType::Integer | ColumnType::Boolean if table.shared && table.primary_key == [column.name.as_str()] => {
+            "INT"
+        }
         ColumnType::Integer | ColumnType::Boolean => "INTEGER",
         ColumnType::Real => "REAL",
         // A column declared JSON would have numeric affinity.

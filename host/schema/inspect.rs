@@ -4,8 +4,7 @@ use std::collections::BTreeMap;
 
 use rusqlite::{Connection, Params, Row};
 
-use super::{Column, ColumnType, ForeignKey, HOST_PREFIX, Index, Schema, TENANT, Table, stored};
-use crate::store::StoreError;
+use super::{Column, ColumnType, ForeignKey, HOST_PREFIX, Index, Schema, SchemaError, TENANT, Table, stored};
 
 /// The tables of a database, and what in them is not of the host's making.
 #[derive(Clone, Debug, Default)]
@@ -20,25 +19,20 @@ pub struct Live {
     pub others: Vec<(String, String)>,
 }
 
-pub(super) fn failed(error: &rusqlite::Error) -> StoreError {
-    StoreError::Unavailable(format!("the database's schema could not be read or changed: {error}"))
-}
-
 pub(super) fn rows<T>(
     conn: &Connection,
     sql: &str,
     params: impl Params,
     read: impl FnMut(&Row) -> rusqlite::Result<T>,
-) -> Result<Vec<T>, StoreError> {
-    let run = || conn.prepare(sql)?.query_map(params, read)?.collect::<rusqlite::Result<Vec<T>>>();
-    run().map_err(|error| failed(&error))
+) -> Result<Vec<T>, SchemaError> {
+    Ok(conn.prepare(sql)?.query_map(params, read)?.collect::<rusqlite::Result<Vec<T>>>()?)
 }
 
 /// Reads all tables but the host's own.
 ///
 /// # Errors
 /// When the database cannot be read.
-pub fn read(conn: &Connection) -> Result<Live, StoreError> {
+pub fn read(conn: &Connection) -> Result<Live, SchemaError> {
     let mut live = Live::default();
     let sql = "SELECT type, name, coalesce(sql, '') FROM sqlite_schema WHERE type <> 'index' ORDER BY name";
     for (kind, name, sql) in
@@ -66,7 +60,7 @@ struct RawColumn {
     hidden: bool,
 }
 
-fn raw_columns(conn: &Connection, table: &str) -> Result<Vec<RawColumn>, StoreError> {
+fn raw_columns(conn: &Connection, table: &str) -> Result<Vec<RawColumn>, SchemaError> {
     let sql = "SELECT name, type, \"notnull\", dflt_value, pk, hidden FROM pragma_table_xinfo(?1) ORDER BY cid";
     rows(conn, sql, [table], |row| {
         Ok(RawColumn {
@@ -80,7 +74,7 @@ fn raw_columns(conn: &Connection, table: &str) -> Result<Vec<RawColumn>, StoreEr
     })
 }
 
-fn table(conn: &Connection, name: &str, sql: &str, live: &mut Live) -> Result<(), StoreError> {
+fn table(conn: &Connection, name: &str, sql: &str, live: &mut Live) -> Result<(), SchemaError> {
     let mut odd = Vec::new();
     let raw = raw_columns(conn, name)?;
     let mut table = Table { name: name.to_owned(), ..Table::default() };
@@ -150,7 +144,7 @@ fn affinity(declared: &str) -> ColumnType {
     }
 }
 
-fn foreign_keys(conn: &Connection, table: &mut Table, odd: &mut Vec<String>) -> Result<(), StoreError> {
+fn foreign_keys(conn: &Connection, table: &mut Table, odd: &mut Vec<String>) -> Result<(), SchemaError> {
     let sql = "SELECT id, \"table\", \"from\", coalesce(\"to\", ''), on_update || ' ' || on_delete
                FROM pragma_foreign_key_list(?1) ORDER BY id, seq";
     let mut keys: BTreeMap<i64, ForeignKey> = BTreeMap::new();
@@ -184,7 +178,7 @@ struct RawIndex {
     odd: Option<&'static str>,
 }
 
-fn raw_indexes(conn: &Connection, table: &str) -> Result<Vec<RawIndex>, StoreError> {
+fn raw_indexes(conn: &Connection, table: &str) -> Result<Vec<RawIndex>, SchemaError> {
     let sql = "SELECT name, \"unique\", origin, partial FROM pragma_index_list(?1) ORDER BY name";
     let list = rows(conn, sql, [table], |row| {
         Ok((row.get::<_, String>(0)?, row.get::<_, bool>(1)?, row.get::<_, String>(2)?, row.get::<_, bool>(3)?))
@@ -214,7 +208,7 @@ fn raw_indexes(conn: &Connection, table: &str) -> Result<Vec<RawIndex>, StoreErr
 
 const FALLING: &str = "it is descending";
 
-fn indexes(conn: &Connection, table: &mut Table, odd: &mut Vec<String>, live: &mut Live) -> Result<(), StoreError> {
+fn indexes(conn: &Connection, table: &mut Table, odd: &mut Vec<String>, live: &mut Live) -> Result<(), SchemaError> {
     for mut raw in raw_indexes(conn, &table.name)? {
         if raw.origin == "pk" {
             continue;
@@ -242,7 +236,7 @@ fn indexes(conn: &Connection, table: &mut Table, odd: &mut Vec<String>, live: &m
 ///
 /// # Errors
 /// When the database cannot be read.
-pub fn live_unique(conn: &Connection, table: &Table, columns: &[&str]) -> Result<bool, StoreError> {
+pub fn live_unique(conn: &Connection, table: &Table, columns: &[&str]) -> Result<bool, SchemaError> {
     let names: Vec<String> = columns.iter().map(|&name| name.to_owned()).collect();
     let mut wanted = super::ddl::key_columns(table, &names);
     wanted.sort();

@@ -26,6 +26,8 @@ mod text;
 mod tokens;
 
 #[cfg(test)]
+mod migration_tests;
+#[cfg(test)]
 mod parse_tests;
 #[cfg(test)]
 mod plan_tests;
@@ -34,6 +36,20 @@ pub use apply::{Applied, ApplyError, State, Status, apply, status};
 pub use parse::{SchemaFault, parse};
 pub use plan::{Plan, Refusal, Step, plan};
 pub use render::render;
+
+/// Why a database's schema could not be read or changed. Nothing was changed then.
+#[derive(Debug, thiserror::Error)]
+pub enum SchemaError {
+    /// The database cannot be reached, is full, or failed.
+    #[error("the database's schema could not be read or changed: {0}")]
+    Database(#[from] rusqlite::Error),
+    /// The rows that are there do not allow a step.
+    #[error("{0}")]
+    Rows(String),
+    /// The steps did not lead to what was wanted: a fault of the host.
+    #[error("{0}")]
+    Outcome(String),
+}
 
 /// The tables of a plugin.
 #[derive(Clone, Debug, Default, PartialEq)]

@@ -24,6 +24,15 @@ impl Faults {
         self.0.push(SchemaFault { line, message: message.into() });
     }
 
+    /// Whether `name` may name a column; Postgres has some of its own in every table.
+    pub(super) fn column_name(&mut self, line: u64, name: &str) {
+        if ["tableoid", "xmin", "cmin", "xmax", "cmax", "ctid"].contains(&name) {
+            self.add(line, format!("{name} cannot name a column: Postgres has one of that name in every table"));
+        } else {
+            self.name(line, "a column", name, 48);
+        }
+    }
+
     /// Whether `name` may name a table, column, constraint or (with `longest` 63) an index; adds the fault if not.
     pub(super) fn name(&mut self, line: u64, what: &str, name: &str, longest: usize) -> bool {
         let rest = |byte: u8| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'_';
@@ -46,7 +55,7 @@ impl Faults {
 pub fn parse(sql: &str, shared_tables: &[String]) -> Result<Schema, Vec<SchemaFault>> {
     let mut faults = Faults::default();
     let mut reader = Reader { shared_tables, ..Reader::default() };
-    match tokens::tokens(sql) {
+    match tokens::tokens(sql.trim_start_matches('\u{feff}')) {
         Ok(all) => {
             reader.renames = Renames::read(&all);
             for statement in tokens::statements(&all) {
@@ -154,7 +163,7 @@ pub(super) fn name_of(token: &TokenWithSpan) -> Option<String> {
 fn instead(statement: Tokens) -> &'static str {
     match tokens::word(statement, 0).as_deref() {
         Some("ALTER") => {
-            "change the CREATE TABLE itself, `schema plan` finds the steps (for a new name write -- was: old_name above it)"
+            "change the CREATE TABLE itself, `schema plan` finds the steps (for a new name, -- was: old_name above it)"
         }
         Some("DROP") => "delete the CREATE statement instead",
         Some("INSERT" | "UPDATE" | "DELETE" | "REPLACE") => "write rows in an action",

@@ -272,6 +272,7 @@ fn names_follow_one_rule() {
     refused("CREATE TABLE t (id TEXT PRIMARY KEY,\n \"a b\" TEXT);", 2, "cannot name a column");
     refused("CREATE TABLE t (id TEXT PRIMARY KEY,\n `b` TEXT);", 2, "double quotes");
     refused("CREATE TABLE main.t (id TEXT PRIMARY KEY);", 1, "no schema in front");
+    refused("CREATE TABLE t (id TEXT PRIMARY KEY,\n xmin TEXT);", 2, "Postgres");
     let schema = read("CREATE TABLE \"order\" (\"constructor\" TEXT PRIMARY KEY, \"group\" TEXT);");
     assert!(schema.tables["order"].column("group").is_some());
 }
@@ -393,4 +394,24 @@ fn long_names_of_unnamed_indexes_stay_distinct_and_short() {
     let names: Vec<&str> =
         schema.tables.values().flat_map(|table| &table.indexes).map(|index| index.name.as_str()).collect();
     assert!(names.iter().all(|name| name.len() <= 63) && names[0] != names[1], "{names:?}");
+}
+
+#[test]
+fn line_ends_and_byte_order_marks_of_windows_are_taken() {
+    let schema = read("\u{feff}CREATE TABLE t (\r\n  id TEXT PRIMARY KEY,\r\n  a TEXT -- was: b\r\n);\r\n");
+    assert_eq!(schema.tables["t"].column("a").unwrap().was.as_deref(), Some("b"));
+}
+
+proptest::proptest! {
+    #![proptest_config(proptest::prelude::ProptestConfig { failure_persistence: None, ..Default::default() })]
+
+    #[test]
+    fn no_text_makes_the_reader_panic(words in proptest::collection::vec(proptest::sample::select(vec![
+        "CREATE", "TABLE", "INDEX", "UNIQUE", "t", "id", "TEXT", "PRIMARY KEY", "(", ")", ",", ";", "CHECK", "NOT", "NULL", "DEFAULT",
+        "REFERENCES", "FOREIGN KEY", "'", "\"", "-", "--", "-- was: x\n", "1", "1e9", "X'0", "/*", "*/", "\n", "é", "AND", "IN", "BETWEEN",
+        "length", "=", "<", "+", "CONSTRAINT", "BEGIN", "END", "TRIGGER", "$", "?", "[", "]", "`", ".", "::", "CASE", "ON", "DELETE",
+    ]), 0..40)) {
+        let _ = parse(&words.join(" "), &[]);
+        let _ = parse(&format!("CREATE TABLE t (id TEXT PRIMARY KEY, {})", words.join(" ")), &[]);
+    }
 }

@@ -9,8 +9,7 @@ use super::inspect::{self, Live};
 use super::record;
 use super::rename::{self, OldNames};
 use super::rows::{self, Offending};
-use super::{HOST_PREFIX, Schema, Table};
-use crate::store::StoreError;
+use super::{HOST_PREFIX, Schema, SchemaError, Table};
 
 /// One change to the database.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -53,7 +52,7 @@ pub struct Plan {
 ///
 /// # Errors
 /// When the database cannot be read.
-pub fn plan(conn: &Connection, wanted: &Schema, allow_destructive: &[String]) -> Result<Plan, StoreError> {
+pub fn plan(conn: &Connection, wanted: &Schema, allow_destructive: &[String]) -> Result<Plan, SchemaError> {
     let live = inspect::read(conn)?;
     let drift = drift(conn, &live)?;
     let mut base = live.schema.clone();
@@ -79,7 +78,7 @@ pub fn plan(conn: &Connection, wanted: &Schema, allow_destructive: &[String]) ->
 }
 
 /// How the database differs from what was applied last.
-fn drift(conn: &Connection, live: &Live) -> Result<Vec<String>, StoreError> {
+fn drift(conn: &Connection, live: &Live) -> Result<Vec<String>, SchemaError> {
     let mut drift = match record::read(conn)? {
         Some(record) => record.schema.map_or_else(Vec::new, |applied| diff::words(&applied, &live.schema)),
         None => live.schema.tables.keys().map(|name| format!("table {name} was not made by schema apply")).collect(),
@@ -122,7 +121,7 @@ impl Planner<'_> {
         self.phases.drops.push(Step { why, sql: vec![sql], destructive: vec![name.to_owned()] });
     }
 
-    fn drop_table(&mut self, table: &Table) -> Result<(), StoreError> {
+    fn drop_table(&mut self, table: &Table) -> Result<(), SchemaError> {
         let rows = self.count(&table.name)?;
         let why = format!(
             "table {} ({rows}) is not in schema.sql; if it has a new name there, write -- was: {} above that",
@@ -141,7 +140,7 @@ impl Planner<'_> {
         self.phases.tables.push(Step::new(format!("table {} is new", table.name), sql));
     }
 
-    fn existing(&mut self, before: &Table, table: &Table) -> Result<(), StoreError> {
+    fn existing(&mut self, before: &Table, table: &Table) -> Result<(), SchemaError> {
         let now = Schema { tables: [(table.name.clone(), table.clone())].into() }.normal();
         let Some(now) = now.tables.get(&table.name) else { return Ok(()) };
         let diff = TableDiff::new(before, now);
@@ -206,13 +205,15 @@ impl Planner<'_> {
     }
 
     /// Refuses what the rows that are there cannot become.
-    fn check_rows(&mut self, before: &Table, table: &Table, diff: &TableDiff) -> Result<(), StoreError> {
+    fn check_rows(&mut self, before: &Table, table: &Table, diff: &TableDiff) -> Result<(), SchemaError> {
         let (conn, name) = (self.conn, &table.name);
         let there = quote(self.old.table(name));
         if diff.shared {
             let every = format!("SELECT * FROM {there}");
-            if let Some(found) = rows::offending(conn, &every, "TRUE", before.primary_key.clone())? {
-                self.refuse(format!("table {name} cannot move between tenants' and shared tables while it has rows: make another table and move them with an action"), Some(found));
+            if let Some(found) = rows::offending(conn, &every, "TRUE", self.old_key(before))? {
+                let instead = "make another table and move them with an action";
+                let what = "cannot move between tenants' and shared tables while it has rows";
+                self.refuse(format!("table {name} {what}: {instead}"), Some(found));
             }
             return Ok(());
         }
@@ -228,13 +229,13 @@ impl Planner<'_> {
                 None => (
                     format!("{} IS NOT NULL", quote(&old)),
                     format!(
-                        "column {name}.{} cannot go from {one} to {two} while it has values: add a column, fill it with an action, then delete the old one",
+                        "column {name}.{} cannot go from {one} to {two} while it has values: add a column, fill it \
+                         with an action, then delete the old one",
                         to.name
                     ),
                 ),
             };
-            let mut shown: Vec<String> = rows::shown(before, &[]);
-            shown.iter_mut().for_each(|column| *column = self.old.column(name, column).to_owned());
+            let mut shown = self.old_key(before);
             shown.retain(|column| *column != old);
             shown.push(old);
             if let Some(found) = rows::offending(conn, &format!("SELECT * FROM {there}"), &condition, shown)? {
@@ -245,7 +246,13 @@ impl Planner<'_> {
         self.check_constraints(before, table, diff)
     }
 
-    fn check_constraints(&mut self, before: &Table, table: &Table, diff: &TableDiff) -> Result<(), StoreError> {
+    /// The columns by which a person finds a row of the table as it still is.
+    fn old_key(&self, before: &Table) -> Vec<String> {
+        let key = rows::shown(before, &[]).into_iter();
+        key.map(|column| self.old.column(&before.name, &column).to_owned()).collect()
+    }
+
+    fn check_constraints(&mut self, before: &Table, table: &Table, diff: &TableDiff) -> Result<(), SchemaError> {
         let (conn, name) = (self.conn, &table.name);
         let source = rows::future(before, table, Some(&self.old));
         let bare = diff.columns_added.iter().filter(|column| column.not_null && column.default.is_none());
@@ -279,7 +286,11 @@ impl Planner<'_> {
         let key = moved.then(|| ("the primary key".to_owned(), &table.primary_key));
         for (what, columns) in unique.chain(odd).chain(key).collect::<Vec<_>>() {
             if let Some(found) = rows::doubled(conn, &source, table, columns)? {
-                self.refuse(format!("{what} of table {name} cannot hold: values of ({}) stand more than once; change or delete rows first", columns.join(", ")), Some(found));
+                let values = format!("values of ({}) stand more than once", columns.join(", "));
+                self.refuse(
+                    format!("{what} of table {name} cannot hold: {values}; change or delete rows first"),
+                    Some(found),
+                );
             }
         }
         for check in &diff.checks_added {
@@ -305,7 +316,7 @@ impl Planner<'_> {
         self.check_foreign_keys(table, diff, &source)
     }
 
-    fn check_foreign_keys(&mut self, table: &Table, diff: &TableDiff, source: &str) -> Result<(), StoreError> {
+    fn check_foreign_keys(&mut self, table: &Table, diff: &TableDiff, source: &str) -> Result<(), SchemaError> {
         for key in &diff.keys_added {
             let column = |name: &String| format!("\"_row\".{}", quote(name));
             let mut condition: Vec<String> =
@@ -340,7 +351,7 @@ impl Planner<'_> {
     }
 
     /// How many rows a table has, in words; `name` is its name after the renames.
-    fn count(&self, name: &str) -> Result<String, StoreError> {
+    fn count(&self, name: &str) -> Result<String, SchemaError> {
         let sql = format!("SELECT count(*) FROM {}", quote(self.old.table(name)));
         let count =
             inspect::rows(self.conn, &sql, [], |row| row.get::<_, i64>(0))?.first().copied().unwrap_or_default();

@@ -14,6 +14,7 @@ fn schema(sql: &str) -> Schema {
 fn database() -> Connection {
     let conn = Connection::open_in_memory().unwrap();
     conn.pragma_update(None, "foreign_keys", true).unwrap();
+    conn.pragma_update(None, "trusted_schema", false).unwrap();
     conn
 }
 
@@ -259,9 +260,44 @@ fn making_a_parent_anew_keeps_its_children() {
 }
 
 #[test]
+fn a_reference_may_name_a_unique_key_in_another_order() {
+    let conn = with(
+        "CREATE TABLE p (id TEXT PRIMARY KEY, a TEXT, b INTEGER, UNIQUE (a, b));
+                     CREATE TABLE c (id TEXT PRIMARY KEY, x INTEGER, y TEXT, FOREIGN KEY (x, y) REFERENCES p (b, a));",
+    );
+    conn.execute_batch("INSERT INTO p VALUES ('acme', '1', 'a', 2); INSERT INTO c VALUES ('acme', '1', 2, 'a')")
+        .unwrap();
+    assert!(conn.execute_batch("INSERT INTO c VALUES ('acme', '2', 3, 'a')").is_err());
+}
+
+#[test]
+fn plan_and_status_only_read() {
+    let conn = with_rows();
+    conn.pragma_update(None, "query_only", true).unwrap();
+    let wanted = schema("CREATE TABLE t (id TEXT PRIMARY KEY, n REAL UNIQUE, s TEXT NOT NULL, x TEXT);");
+    assert_eq!(status(&conn, &wanted).unwrap().state, State::Pending);
+}
+
+#[test]
+fn rows_that_a_conversion_makes_equal_leave_everything_as_it_was() {
+    let from = "CREATE TABLE t (id TEXT PRIMARY KEY, r TEXT UNIQUE);";
+    let mut conn = with(from);
+    conn.execute_batch("INSERT INTO t VALUES ('acme', 'a', '1'), ('acme', 'b', '1.0')").unwrap();
+    let wanted = schema(&from.replace("r TEXT", "r REAL"));
+    let error = apply(&mut conn, &wanted, &["t.r".into()], NOW).unwrap_err();
+    assert!(error.to_string().contains("UNIQUE constraint failed"), "{error}");
+    assert_eq!(status(&conn, &schema(from)).unwrap().state, State::Equal);
+    assert_eq!(count(&conn, "t"), 2);
+}
+
+#[test]
 fn tables_move_between_shared_and_tenants_only_while_empty() {
     let mut conn = with_rows();
     let shared = parse(TABLE, &["t".into()]).unwrap();
+    let key = TABLE.replace("id TEXT PRIMARY KEY", "key TEXT PRIMARY KEY -- was: id\n");
+    let renamed = parse(&key.replace(" (", " (\n"), &["t".into()]).unwrap();
+    let found = plan(&conn, &renamed, &[]).unwrap().refusals.remove(0).offending.unwrap();
+    assert_eq!(found.columns, ["tenant_id", "id"]);
     let refusals = plan(&conn, &shared, &[]).unwrap().refusals;
     assert!(refusals[0].message.contains("while it has rows"), "{refusals:?}");
     conn.execute_batch("DELETE FROM t").unwrap();

@@ -2,10 +2,9 @@
 
 use rusqlite::{Connection, params};
 
-use super::inspect::{failed, rows};
-use super::{Schema, parse};
+use super::inspect::rows;
+use super::{Schema, SchemaError, parse};
 use crate::clock::Millis;
-use crate::store::StoreError;
 
 /// The last schema that was applied.
 #[derive(Debug)]
@@ -18,7 +17,7 @@ pub(super) struct Record {
 }
 
 /// The last record, if any schema was ever applied.
-pub(super) fn read(conn: &Connection) -> Result<Option<Record>, StoreError> {
+pub(super) fn read(conn: &Connection) -> Result<Option<Record>, SchemaError> {
     let there = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = '_oncehost_schema'";
     if rows(conn, there, [], |_| Ok(()))?.is_empty() {
         return Ok(None);
@@ -39,19 +38,18 @@ pub(super) fn read(conn: &Connection) -> Result<Option<Record>, StoreError> {
 }
 
 /// Adds a record and gives its version; `conn` is in a transaction.
-pub(super) fn write(conn: &Connection, schema: &Schema, now: Millis) -> Result<i64, StoreError> {
-    let run = || {
-        conn.execute_batch(
-            "CREATE TABLE IF NOT EXISTS _oncehost_schema (
+pub(super) fn write(conn: &Connection, schema: &Schema, now: Millis) -> Result<i64, SchemaError> {
+    conn.execute_batch(
+        "CREATE TABLE IF NOT EXISTS _oncehost_schema (
                version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL, hash TEXT NOT NULL,
                schema TEXT NOT NULL, shared_tables TEXT NOT NULL
              ) STRICT",
-        )?;
-        conn.query_row(
-            "INSERT INTO _oncehost_schema (applied_at, hash, schema, shared_tables) VALUES (?1, ?2, ?3, ?4) RETURNING version",
-            params![now, schema.hash(), schema.to_sql(), schema.shared_tables().join(" ")],
-            |row| row.get(0),
-        )
-    };
-    run().map_err(|error| failed(&error))
+    )?;
+    let version = conn.query_row(
+        "INSERT INTO _oncehost_schema (applied_at, hash, schema, shared_tables) VALUES (?1, ?2, ?3, ?4)
+             RETURNING version",
+        params![now, schema.hash(), schema.to_sql(), schema.shared_tables().join(" ")],
+        |row| row.get(0),
+    )?;
+    Ok(version)
 }

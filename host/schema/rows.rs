@@ -8,8 +8,7 @@ use serde_json::Value as Json;
 use super::ddl::{TIME_FORM, key_columns, literal, quote, quoted};
 use super::inspect::rows;
 use super::rename::OldNames;
-use super::{ColumnType, TENANT, Table};
-use crate::store::StoreError;
+use super::{ColumnType, SchemaError, TENANT, Table};
 
 /// Rows that stand in the way of a change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -90,7 +89,7 @@ pub(super) fn offending(
     source: &str,
     condition: &str,
     columns: Vec<String>,
-) -> Result<Option<Offending>, StoreError> {
+) -> Result<Option<Offending>, SchemaError> {
     let count = rows(conn, &format!("SELECT count(*) FROM ({source}) AS \"_row\" WHERE {condition}"), [], |row| {
         row.get::<_, i64>(0)
     })?;
@@ -110,7 +109,7 @@ pub(super) fn doubled(
     source: &str,
     table: &Table,
     columns: &[String],
-) -> Result<Option<Offending>, StoreError> {
+) -> Result<Option<Offending>, SchemaError> {
     let mut key = key_columns(table, columns);
     let list = quoted(&key);
     let present: Vec<String> = columns.iter().map(|name| format!("{} IS NOT NULL", quote(name))).collect();

@@ -206,7 +206,7 @@ fn handled(ctx: &Ctx<'_>, judge: &Judge<'_>, call: &Call<'_>, begin: Persistent<
     };
     let outcome = settled.and_then(|value| {
         let limits = judge.state.limits.borrow().clone();
-        let mut walk = Walk::new(ctx, judge.hooks, limits.depth, limits.result);
+        let mut walk = Walk::new(ctx, judge.hooks, judge.state, limits.depth, limits.result);
         to_json(&mut walk, &value).map_err(|trouble| unwritten(ctx, judge, trouble.into_failure("the result")))
     });
     drain(ctx, judge);
@@ -318,7 +318,7 @@ fn config(
     if value.is_undefined() {
         return Ok(None);
     }
-    let mut walk = Walk::new(ctx, judge.hooks, call.limits.depth, call.limits.result);
+    let mut walk = Walk::new(ctx, judge.hooks, judge.state, call.limits.depth, call.limits.result);
     let text = to_json(&mut walk, &value);
     text.map(Some).map_err(|trouble| unwritten(ctx, judge, trouble.into_failure("config")))
 }

@@ -102,7 +102,7 @@ impl Judge<'_> {
     ) -> rquickjs::Result<ScriptError> {
         let details: JsValue<'js> = facts.get(3)?;
         let limits = self.state.limits.borrow().clone();
-        let mut walk = Walk::new(ctx, self.hooks, limits.depth, limits.result);
+        let mut walk = Walk::new(ctx, self.hooks, self.state, limits.depth, limits.result);
         let details = match to_json(&mut walk, &details) {
             Ok(text) => serde_json::from_str(&text).unwrap_or_default(),
             Err(trouble) => {

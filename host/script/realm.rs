@@ -97,7 +97,8 @@ fn script<'js>(ctx: &Ctx<'js>, name: &str, source: &str) -> JsResult<Function<'j
 pub(super) fn build(ctx: &Ctx<'_>, state: &Rc<State>) -> JsResult<Hooks> {
     let natives = natives(ctx, state)?;
     let set_now: Function<'_> = script(ctx, "date", include_str!("prelude/date.js"))?.call((natives.clone(),))?;
-    let hooks: Object<'_> = script(ctx, "host", include_str!("prelude/host.js"))?.call((natives,))?;
+    let hooks: Object<'_> = script(ctx, "host", include_str!("prelude/host.js"))?.call((natives.clone(),))?;
+    script(ctx, "guards", include_str!("prelude/guards.js"))?.call::<_, ()>((natives,))?;
     script(ctx, "lockdown", include_str!("prelude/lockdown.js"))?.call::<_, ()>((hooks.clone(),))?;
     let kept = |name: &str| -> JsResult<Kept> { Ok(Persistent::save(ctx, hooks.get::<_, Function<'_>>(name)?)) };
     let object_prototype: Object<'_> = hooks.get("objectPrototype")?;

@@ -160,7 +160,7 @@ impl State {
     ) -> JsResult<Result<Vec<Value>, Failure>> {
         let hooks = self.hooks()?;
         let given = args.iter().rposition(|arg| !arg.is_undefined()).map_or(0, |last| last + 1);
-        let mut walk = Walk::new(ctx, &hooks, self.limits.borrow().depth, MOST_ARGUMENT_BYTES);
+        let mut walk = Walk::new(ctx, &hooks, self, self.limits.borrow().depth, MOST_ARGUMENT_BYTES);
         let mut values = Vec::with_capacity(given);
         for (arg, name) in args.iter().zip(names).take(given) {
             match to_value(&mut walk, arg) {
@@ -260,6 +260,10 @@ pub(super) fn natives<'js>(ctx: &Ctx<'js>, state: &Rc<State>) -> JsResult<Object
     natives.set("log", Function::new(ctx.clone(), log)?)?;
     let of = state.clone();
     natives.set("room", Function::new(ctx.clone(), move || of.limits.borrow().log_line)?)?;
+    let of = state.clone();
+    natives.set("stopped", Function::new(ctx.clone(), move || of.stopped().is_some())?)?;
+    let plain = |value: JsValue<'js>| value.is_array() && !value.is_proxy();
+    natives.set("isPlainArray", Function::new(ctx.clone(), plain)?)?;
     natives.set("most", Function::new(ctx.clone(), || MOST_ARGUMENT_BYTES)?)?;
     Ok(natives)
 }

@@ -1,8 +1,9 @@
 //! What both ways out of a script share: reading any value without trusting it.
 
-use rquickjs::{Atom, Ctx, Error, Filter, Object, String as JsString, Value as JsValue};
+use rquickjs::{Atom, Ctx, Error, Exception, Filter, Object, String as JsString, Value as JsValue};
 
 use super::realm::Hooks;
+use super::state::State;
 use crate::failure::{Code, Failure};
 
 /// One step of the way to the place that an error is about.
@@ -91,6 +92,8 @@ pub(super) enum Kind<'js> {
 pub(super) struct Walk<'a, 'js> {
     pub ctx: &'a Ctx<'js>,
     pub hooks: &'a Hooks,
+    state: &'a State,
+    visited: u32,
     depth: usize,
     bytes: usize,
     most: usize,
@@ -98,9 +101,9 @@ pub(super) struct Walk<'a, 'js> {
 }
 
 impl<'a, 'js> Walk<'a, 'js> {
-    pub fn new(ctx: &'a Ctx<'js>, hooks: &'a Hooks, depth: u32, most: usize) -> Self {
+    pub fn new(ctx: &'a Ctx<'js>, hooks: &'a Hooks, state: &'a State, depth: u32, most: usize) -> Self {
         let depth = usize::try_from(depth).unwrap_or(usize::MAX);
-        Self { ctx, hooks, depth, bytes: 0, most, open: Vec::new() }
+        Self { ctx, hooks, state, visited: 0, depth, bytes: 0, most, open: Vec::new() }
     }
 
     /// Counts `bytes` more; more than the limit is refused.
@@ -119,6 +122,12 @@ impl<'a, 'js> Walk<'a, 'js> {
         }
         if self.open.len() >= self.depth {
             return Err(Trouble::limit(format!("is nested deeper than {} levels", self.depth)));
+        }
+        // The way through shared parts can be far longer than the value is big.
+        self.visited = self.visited.wrapping_add(1);
+        if self.visited.is_multiple_of(256) && self.state.stopped().is_some() {
+            Exception::throw_internal(self.ctx, "stopped");
+            return Err(Trouble::Thrown);
         }
         self.open.push(value.clone());
         Ok(())

@@ -30,6 +30,12 @@ export function handle(input: { code: string }) {
   }
   return { id: made.data.record.id, created: made.data.created }
 }
+//- /shop/handlers/quiet.ts
+export function handle(input: { code: string }) {
+  const made = store.createIfAbsent('item', { code: input.code }, ['code'])
+  if (!made.ok) throw made.error
+  return { id: made.data.record.id, created: made.data.created }
+}
 //- /shop/handlers/add-again.ts
 export const config = { replay: 'rerun', transient: ['at'] }
 export { handle } from './add.ts'

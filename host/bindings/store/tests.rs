@@ -7,6 +7,7 @@ use serde_json::Value as Json;
 use super::*;
 use crate::ids::SystemIds;
 use crate::plugin::{Plugin, Registry};
+use crate::schema::ddl;
 use crate::store::sqlite::{Access, Shared, Tx};
 
 mod arguments;
@@ -14,18 +15,6 @@ mod filters;
 mod paging;
 mod values;
 mod writing;
-
-const DDL: &str = "
-    CREATE TABLE orders (tenant_id TEXT NOT NULL, id TEXT NOT NULL, number TEXT, total INTEGER, rate REAL,
-        paid INTEGER CHECK (paid IN (0, 1)), extra TEXT, raw BLOB, due TEXT, constructor TEXT, created_at TEXT,
-        updated_at TEXT, PRIMARY KEY (tenant_id, id), CHECK (total <> -13)) STRICT;
-    CREATE UNIQUE INDEX orders_number ON orders (tenant_id, number);
-    CREATE INDEX orders_total ON orders (tenant_id, total);
-    CREATE TABLE lines (tenant_id TEXT NOT NULL, order_id TEXT NOT NULL, sku TEXT NOT NULL, qty INTEGER NOT NULL DEFAULT 1,
-        PRIMARY KEY (tenant_id, order_id, sku),
-        FOREIGN KEY (tenant_id, order_id) REFERENCES orders (tenant_id, id)) STRICT;
-    CREATE TABLE rates (name TEXT NOT NULL PRIMARY KEY, value REAL) STRICT;
-";
 
 const SCHEMA: &str = "
     CREATE TABLE orders (id TEXT PRIMARY KEY, number TEXT UNIQUE, total INTEGER CHECK (total <> -13), rate REAL,
@@ -62,15 +51,14 @@ impl Fixture {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
         let database = Shared::open(&folder.path().join("shop.db"), Access::Write).unwrap();
-        database.lock().execute_batch(DDL).unwrap();
-        database.lock().execute_batch("BEGIN IMMEDIATE").unwrap();
-        Self {
-            database,
-            plugin: plugin(folder.path(), r#"["data:read", "data:write"]"#),
-            folder,
-            ids: Arc::default(),
-            now: AtomicI64::new(1_767_225_600_000),
+        let plugin = plugin(folder.path(), r#"["data:read", "data:write"]"#);
+        for table in plugin.schema.tables.values() {
+            let mut sql = vec![ddl::create_table(table, &table.name)];
+            sql.extend(table.indexes.iter().map(|index| ddl::create_index(table, index)));
+            database.lock().execute_batch(&sql.join(";")).unwrap();
         }
+        database.lock().execute_batch("BEGIN IMMEDIATE").unwrap();
+        Self { database, plugin, folder, ids: Arc::default(), now: AtomicI64::new(1_767_225_600_000) }
     }
 
     /// The bindings of an invocation of this tenant.
@@ -80,6 +68,8 @@ impl Fixture {
                 plugin: self.plugin.clone(),
                 tenant: tenant.to_owned(),
                 operation: "shop/test".to_owned(),
+                action: "test".to_owned(),
+                user: serde_json::Value::Null,
                 key: None,
                 invocation: "i1".to_owned(),
                 now: self.now.load(Ordering::Relaxed),

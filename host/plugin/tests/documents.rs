@@ -43,6 +43,14 @@ fn config(value: &Json) -> (Action, Vec<String>) {
     (action, messages(findings))
 }
 
+#[track_caller]
+fn complains(cases: Vec<(Json, &'static str)>, read: impl Fn(&Json) -> Vec<String>) {
+    for (value, expected) in cases {
+        let found = read(&value);
+        assert!(found.iter().any(|it| it.starts_with(expected)), "{value}: {found:?}");
+    }
+}
+
 fn full_manifest() -> Json {
     json!({
         "$schema": "../plugin.schema.json",
@@ -97,9 +105,8 @@ fn a_full_manifest_is_read_whole() {
     assert_eq!((schedule.handler.as_str(), schedule.catch_up), ("clip.cut", false));
 }
 
-#[test]
-fn each_wrong_member_of_a_manifest_says_what_is_right() {
-    for (value, expected) in [
+fn wrong_manifests() -> Vec<(Json, &'static str)> {
+    vec![
         (json!({ "version": "1.0.0" }), "`id` is missing: write \"id\": \"my-plugin\""),
         (json!([]), "`plugin.json` must be an object, it is an array"),
         (with("id", json!("Shop")), "`id` must be lower-case letters"),
@@ -131,15 +138,16 @@ fn each_wrong_member_of_a_manifest_says_what_is_right() {
             "`settings.t.default` cannot be given for a secret",
         ),
         (with("settings", json!({ "a-b": {} })), "`settings.a-b` is no name for a setting"),
-    ] {
-        let (_, found) = manifest(&value);
-        assert!(found.iter().any(|it| it.starts_with(expected)), "{value}: {found:?}");
-    }
+    ]
 }
 
 #[test]
-fn each_wrong_subscription_and_schedule_says_what_is_right() {
-    for (value, expected) in [
+fn each_wrong_member_of_a_manifest_says_what_is_right() {
+    complains(wrong_manifests(), |value| manifest(value).1);
+}
+
+fn wrong_lists() -> Vec<(Json, &'static str)> {
+    vec![
         (
             with("subscriptions", json!([{ "type": "x", "handler": "events/video-uploaded" }])),
             "`subscriptions[0].type` needs the permission \"events:x\"",
@@ -183,10 +191,12 @@ fn each_wrong_subscription_and_schedule_says_what_is_right() {
             ),
             "`schedules[0].tenants` must name a tenant",
         ),
-    ] {
-        let (_, found) = manifest(&value);
-        assert!(found.iter().any(|it| it.starts_with(expected)), "{value}: {found:?}");
-    }
+    ]
+}
+
+#[test]
+fn each_wrong_subscription_and_schedule_says_what_is_right() {
+    complains(wrong_lists(), |value| manifest(value).1);
 }
 
 #[test]
@@ -250,9 +260,8 @@ fn a_full_flow_is_read_without_fault() {
     assert_eq!(flow(&json!({ "name": "f", "steps": [script("a")] })), [""; 0], "a flow without job takes no seed");
 }
 
-#[test]
-fn each_wrong_member_of_a_flow_says_what_is_right() {
-    for (value, expected) in [
+fn wrong_flows() -> Vec<(Json, &'static str)> {
+    vec![
         (json!({ "steps": [script("a")] }), "`name` is missing"),
         (json!({ "name": "F/x", "steps": [script("a")] }), "`name` must be lower-case letters"),
         (json!({ "name": "f", "steps": [] }), "`steps` must have a step at least"),
@@ -293,15 +302,16 @@ fn each_wrong_member_of_a_flow_says_what_is_right() {
             "unknown field `retry` in `steps[0]`",
         ),
         (steps(json!([{ "id": "a", "uses": "waitForEvent" }])), "`steps[0]` does not say which event it waits for"),
-    ] {
-        let found = flow(&value);
-        assert!(found.iter().any(|it| it.starts_with(expected)), "{value}: {found:?}");
-    }
+    ]
 }
 
 #[test]
-fn each_wrong_input_of_a_step_says_what_is_right() {
-    for (value, expected) in [
+fn each_wrong_member_of_a_flow_says_what_is_right() {
+    complains(wrong_flows(), flow);
+}
+
+fn wrong_inputs() -> Vec<(Json, &'static str)> {
+    vec![
         (
             with_input(json!("plain")),
             "`steps[1].inputs.x` must be { \"const\": … } or { \"from\": \"…\" }, it is a string",
@@ -330,10 +340,12 @@ fn each_wrong_input_of_a_step_says_what_is_right() {
         ),
         (with_input(json!({ "from": "event.x" })), "`steps[1].inputs.x.from` is \"event.x\": it must begin with"),
         (with_input(json!({ "from": "trigger..x" })), "`steps[1].inputs.x.from` is \"trigger..x\": there is nothing"),
-    ] {
-        let found = flow(&value);
-        assert!(found.iter().any(|it| it.starts_with(expected)), "{value}: {found:?}");
-    }
+    ]
+}
+
+#[test]
+fn each_wrong_input_of_a_step_says_what_is_right() {
+    complains(wrong_inputs(), flow);
 }
 
 #[test]
@@ -362,9 +374,8 @@ fn config_is_read_whole() {
     assert!(!action.input.unwrap().validator.is_valid(&json!(1)));
 }
 
-#[test]
-fn each_wrong_member_of_config_says_what_is_right() {
-    for (value, expected) in [
+fn wrong_configs() -> Vec<(Json, &'static str)> {
+    vec![
         (json!(1), "`config` must be an object, it is a number"),
         (json!({ "kye": "required" }), "unknown field `kye` in `config`, did you mean \"key\"?"),
         (json!({ "kind": "raed" }), "`kind` must be \"write\" or \"read\", it is \"raed\", did you mean \"read\"?"),
@@ -381,10 +392,12 @@ fn each_wrong_member_of_config_says_what_is_right() {
             "`input.properties.a.type` is no valid JSON Schema",
         ),
         (json!({ "input": { "$ref": "https://x.test/schema.json" } }), "`input` is no valid JSON Schema"),
-    ] {
-        let (_, found) = config(&value);
-        assert!(found.iter().any(|it| it.starts_with(expected)), "{value}: {found:?}");
-    }
+    ]
+}
+
+#[test]
+fn each_wrong_member_of_config_says_what_is_right() {
+    complains(wrong_configs(), |value| config(value).1);
 }
 
 #[test]
@@ -398,4 +411,48 @@ fn places_in_config_are_those_of_the_member() {
     let faults = locate::in_config("f", source, findings.into_inner());
     let places: Vec<_> = faults.iter().map(|it| (it.line, it.column)).collect();
     assert_eq!(places, [(Some(3), Some(9)), (Some(4), Some(18))], "{faults:?}");
+}
+
+/// The cases that a JSON Schema takes, since they are wrong only beside the rest of the plugin.
+fn taken_by(schema: &str, cases: Vec<(Json, &'static str)>) -> Vec<&'static str> {
+    let schema: Json = serde_json::from_str(schema).unwrap();
+    let schema = jsonschema::validator_for(&schema).unwrap();
+    cases.into_iter().filter(|(value, _)| schema.is_valid(value)).map(|(_, expected)| expected).collect()
+}
+
+const FOR_MANIFESTS: &str = include_str!("../../../schema/plugin.schema.json");
+const FOR_FLOWS: &str = include_str!("../../../schema/flow.schema.json");
+
+#[test]
+fn the_schemas_for_editors_take_what_the_host_takes() {
+    assert_eq!(
+        taken_by(FOR_MANIFESTS, vec![(full_manifest(), "full"), (with("settings", json!({})), "small")]),
+        ["full", "small"]
+    );
+    let small = json!({ "name": "f", "steps": [script("a")] });
+    assert_eq!(taken_by(FOR_FLOWS, vec![(full_flow(), "full"), (small, "small")]), ["full", "small"]);
+}
+
+#[test]
+fn the_schemas_for_editors_refuse_what_the_host_refuses() {
+    let (mut manifests, mut flows) = (wrong_manifests(), wrong_flows());
+    manifests.extend(wrong_lists());
+    flows.extend(wrong_inputs());
+    let only_beside_the_rest = |message: &&str| {
+        ["needs the permission", "there is no file", "less than `initial`", "no port from", "five fields", "time zone"]
+            .iter()
+            .chain(&[
+                "is there too",
+                "another step",
+                "which is not there",
+                "no key",
+                "does not end before",
+                "no step",
+                "an instant",
+            ])
+            .any(|part| message.contains(part))
+    };
+    let taken: Vec<_> = [taken_by(FOR_MANIFESTS, manifests), taken_by(FOR_FLOWS, flows)].concat();
+    let unexplained: Vec<_> = taken.into_iter().filter(|message| !only_beside_the_rest(message)).collect();
+    assert_eq!(unexplained, [""; 0]);
 }

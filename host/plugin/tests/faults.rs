@@ -165,3 +165,9 @@ fn only_what_stands_on_faulty_modules_is_unsound() {
     let sound: Vec<_> = bundle.code.modules.iter().map(|it| it.path.as_str()).zip(bundle.sound).collect();
     assert_eq!(sound, [("p/a.ts", false), ("p/b.ts", false), ("p/ok.ts", true), ("p/c.ts", false)]);
 }
+
+#[test]
+fn a_bad_regular_expression_is_a_syntax_error() {
+    let found = faults(&[("a.ts", "const a = /(/")]);
+    assert!(found.len() == 1 && found[0].starts_with("p/a.ts:1:"), "{found:?}");
+}

@@ -1,53 +1,54 @@
 //! The factories keep what ECMAScript says about modules.
 
-use rquickjs::context::EvalOptions;
-use rquickjs::{CatchResultExt, Context, Ctx, Function, Object, Runtime, Value};
+use std::sync::Arc;
 
 use super::{bundle, faults};
+use crate::codec::Value;
+use crate::failure::Failure;
 use crate::plugin::Code;
+use crate::script::{Binding, Call, Engine, EngineLimits, Host, Level, RunLimits, ScriptError};
 
-/// Runs `handle()` of the first module and gives its result as JSON text, or what was thrown with its stack.
-fn run(code: &Code) -> Result<String, String> {
-    let runtime = Runtime::new().unwrap();
-    let context = Context::full(&runtime).unwrap();
-    context.with(|ctx| evaluate(&ctx, code).catch(&ctx).map_err(|error| error.to_string()))
+struct Nobody;
+
+impl Host for Nobody {
+    fn call(&mut self, binding: Binding, _args: Vec<Value>) -> Result<Value, Failure> {
+        Err(Failure::contract(format!("{binding:?} is not there")))
+    }
+
+    fn log(&mut self, _level: Level, _line: String) {}
 }
 
-fn evaluate(ctx: &Ctx<'_>, code: &Code) -> rquickjs::Result<String> {
-    let factories = rquickjs::Array::new(ctx.clone())?;
-    for (index, module) in code.modules.iter().enumerate() {
-        let mut options = EvalOptions::default();
-        options.filename = Some(module.path.clone());
-        options.strict = false;
-        let factory: Value<'_> = ctx.eval_with_options(module.js.as_str(), options)?;
-        let pair = Object::new(ctx.clone())?;
-        pair.set("factory", factory)?;
-        pair.set("imports", module.imports.iter().map(|it| u32::try_from(*it).unwrap()).collect::<Vec<_>>())?;
-        factories.set(index, pair)?;
-    }
-    let go: Function<'_> = ctx.eval(
-        "(modules) => { const spaces = []; const get = (i) => { if (!spaces[i]) { spaces[i] = Object.create(null); \
-         const { factory, imports } = modules[i]; factory.call(undefined, (k) => get(imports[k]), spaces[i]); } \
-         return spaces[i]; }; return JSON.stringify(get(0).handle()) ?? 'undefined'; }",
-    )?;
-    go.call((factories,))
+/// Runs `handle()` of the first module and gives its result as JSON text.
+fn run(code: Code) -> Result<String, ScriptError> {
+    let code = Arc::new(code);
+    let limits = RunLimits::default();
+    let call = Call {
+        code: &code,
+        entry: 0,
+        export: "handle",
+        input: "null",
+        ctx: "{}",
+        now: 0,
+        seed: [0; 32],
+        limits: &limits,
+    };
+    Engine::new(EngineLimits::default()).unwrap().run(&call, Box::new(Nobody))
 }
 
 #[track_caller]
 fn gives(files: &[(&str, &str)], expected: &str) {
     let bundle = bundle(files);
     assert_eq!(bundle.faults.iter().map(ToString::to_string).collect::<Vec<_>>(), Vec::<String>::new());
-    let result = run(&bundle.code);
-    let all: Vec<&str> = bundle.code.modules.iter().map(|module| module.js.as_str()).collect();
-    assert_eq!(result, Ok(expected.to_owned()), "{}", all.join("\n----\n"));
+    let all: Vec<String> = bundle.code.modules.iter().map(|module| module.js.clone()).collect();
+    assert_eq!(run(bundle.code), Ok(expected.to_owned()), "{}", all.join("\n----\n"));
 }
 
 #[track_caller]
 fn throws(files: &[(&str, &str)], expected: &str) {
     let bundle = bundle(files);
     assert_eq!(bundle.faults, []);
-    let error = run(&bundle.code).unwrap_err();
-    assert!(error.contains(expected), "{error}");
+    let error = run(bundle.code).unwrap_err();
+    assert!(matches!(&error, ScriptError::Thrown { message, .. } if message.contains(expected)), "{error:?}");
 }
 
 #[test]
@@ -308,13 +309,28 @@ fn json_is_imported_as_its_value() {
 }
 
 #[test]
+fn the_global_object_is_there_under_its_names() {
+    gives(
+        &[
+            (
+                "a.ts",
+                "import { same } from 'pkg'\nexport const handle = () => [globalThis.Math === Math, same, typeof self]",
+            ),
+            ("node_modules/pkg/package.json", r#"{"name":"pkg","type":"module","main":"i.js"}"#),
+            ("node_modules/pkg/i.js", "export const same = self.Math === Math"),
+        ],
+        r#"[true,true,"undefined"]"#,
+    );
+}
+
+#[test]
 fn modules_are_strict_and_have_no_this() {
     gives(
         &[(
             "a.js",
-            "const top = this\nexport function handle() { return [top === undefined, (function () { return this === undefined })()] }",
+            "const top = this, given = arguments.length\nexport function handle() { return [top === undefined, given === 0, (function () { return this === undefined })()] }",
         )],
-        "[true,true]",
+        "[true,true,true]",
     );
 }
 
@@ -331,21 +347,20 @@ fn a_stack_leads_back_to_the_typescript_line() {
         ),
     ];
     let bundle = bundle(&files);
-    let error = run(&bundle.code).unwrap_err();
-    let mut places = Vec::new();
-    for frame in error.lines().filter_map(|line| line.split_once("(p/")) {
-        let mut parts = frame.1.trim_end_matches(')').split(':');
-        let path = format!("p/{}", parts.next().unwrap());
-        let mut number = || parts.next().unwrap().parse().unwrap();
-        let position = bundle.code.position(&path, number(), number()).unwrap();
-        let line = bundle.code.source_line(&position).unwrap();
-        places.push((position.to_string(), line.trim().to_owned()));
-    }
-    let expected = [
-        ("p/lib/money.ts:7:19", "return factor * it.money.cents"),
-        ("p/a.ts:8:10", "return price({ ä: '€€' } as any)"),
-    ];
-    assert_eq!(places, expected.map(|(place, line)| (place.to_owned(), line.to_owned())), "{error}");
+    assert_eq!(bundle.faults, []);
+    let Err(ScriptError::Thrown { stack, position, .. }) = run(bundle.code) else { panic!("it threw nothing") };
+    assert_eq!(position.unwrap().to_string(), "p/lib/money.ts:7:19");
+    let places: Vec<&str> = stack.lines().filter_map(|line| Some(&line[line.find("p/")?..])).collect();
+    assert_eq!(places, ["p/lib/money.ts:7:19)", "p/a.ts:8:10)"], "{stack}");
+}
+
+#[test]
+fn the_line_of_a_position_is_that_of_the_source() {
+    let bundle = bundle(&[("a.ts", "type T = 1\n\n\nexport const handle = (): T => 1")]);
+    let line = bundle.code.modules[0].js.lines().position(|line| line.contains("handle = ")).unwrap() + 1;
+    let position = bundle.code.position("p/a.ts", u32::try_from(line).unwrap(), 1).unwrap();
+    assert_eq!(position.to_string(), "p/a.ts:4:8");
+    assert_eq!(bundle.code.source_line(&position), Some("export const handle = (): T => 1"));
 }
 
 #[test]

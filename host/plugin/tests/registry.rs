@@ -3,7 +3,7 @@
 use std::path::Path;
 
 use super::Folder;
-use crate::plugin::{Fault, Registry};
+use crate::plugin::{Fault, KeyRule, Kind, Registry};
 
 const MANIFEST: &str = r#"{ "id": "shop", "version": "1.0.0" }"#;
 const HANDLER: &str = "export function handle() { return 1 }";
@@ -181,4 +181,92 @@ fn a_folder_that_is_not_there_is_an_error() {
     let folder = Folder::with(&[]);
     assert!(Registry::load(&folder.path("none")).is_err());
     assert!(Registry::load(&folder.path("")).unwrap().plugins.is_empty());
+}
+
+#[test]
+fn config_is_evaluated_as_the_code_that_it_is() {
+    let registry = load(&[
+        ("shop/plugin.json", MANIFEST),
+        ("shop/lib/common.ts", "export const base = { key: 'required', transient: ['at'] }"),
+        (
+            "shop/handlers/a.ts",
+            "import { base } from '../lib/common'\nexport const config = { ...base, kind: 'write', input: { type: 'object', required: ['id'] } }\n\
+             export function handle() {}",
+        ),
+        ("shop/handlers/b.ts", "export { config, handle } from './a'"),
+        ("shop/handlers/c.ts", HANDLER),
+    ]);
+    assert!(registry.broken.is_empty(), "{:?}", registry.broken);
+    let actions = &registry.plugins["shop"].actions;
+    for name in ["a", "b"] {
+        let action = &actions[name];
+        assert_eq!((action.key, action.transient.as_slice()), (KeyRule::Required, &["at".to_owned()][..]));
+        assert!(!action.input.as_ref().unwrap().validator.is_valid(&serde_json::json!({})));
+    }
+    assert_eq!((actions["c"].kind, actions["c"].key), (Kind::Write, KeyRule::Optional));
+}
+
+#[test]
+fn faults_of_config_have_their_place_in_the_source() {
+    let found = faults(&[
+        (
+            "handlers/a.ts",
+            "export const config = {\n  kye: 'required',\n  replay: 'again',\n} satisfies ActionConfig\nexport function handle() {}",
+        ),
+        ("handlers/b.ts", "export const config = Object.assign({ kind: 'raed' })\nexport function handle() {}"),
+    ]);
+    assert_eq!(
+        found,
+        [
+            "shop/handlers/a.ts:2:3: unknown field `kye` in `config`, did you mean \"key\"? (known are kind, key, replay, transient, input)",
+            "shop/handlers/a.ts:3:11: `replay` must be \"response\" or \"rerun\", it is \"again\"",
+            "shop/handlers/b.ts:1:23: `kind` must be \"write\" or \"read\", it is \"raed\", did you mean \"read\"?",
+        ]
+    );
+}
+
+#[test]
+fn code_that_fails_when_it_is_loaded_is_a_fault_at_its_place() {
+    let registry = load(&[
+        ("shop/plugin.json", MANIFEST),
+        (
+            "shop/lib/broken.ts",
+            "export const rates: Record<string, number> = undefined as any\n\nexport const eur = rates.eur",
+        ),
+        ("shop/handlers/a.ts", "import { eur } from '../lib/broken'\nexport const handle = () => eur"),
+        ("shop/handlers/b.ts", "while (true) {}\nexport const handle = () => 1"),
+        ("shop/handlers/c.ts", "export { handle } from './a'"),
+        ("shop/handlers/d.ts", "export const config = { input: () => 1 }\nexport const handle = () => 1"),
+        ("other/plugin.json", r#"{ "id": "other", "version": "1.0.0" }"#),
+        ("other/handlers/a.ts", "export const config = { key: 'required' }\nexport const handle = () => 1"),
+    ]);
+    let found = shown(&registry.broken["shop"]);
+    assert_eq!(found.len(), 3, "{found:#?}");
+    assert!(found[0].starts_with("shop/lib/broken.ts:3:20: throws when it is loaded: TypeError"), "{found:#?}");
+    assert_eq!(registry.broken["shop"][0].snippet.as_deref(), Some("export const eur = rates.eur"));
+    assert!(found[1].starts_with("shop/handlers/b.ts"), "{found:#?}");
+    assert!(found[1].contains("does not come to an end when it is loaded"), "{found:#?}");
+    assert_eq!(found[2], "shop/handlers/d.ts:1:23: config.input is a function, which has no JSON form");
+    assert_eq!(registry.plugins["other"].actions["a"].key, KeyRule::Required, "a spent engine is replaced");
+}
+
+#[test]
+fn source_that_is_nested_without_end_is_a_fault_and_no_crash() {
+    let nested = |open: &str, close: &str, times: usize| {
+        format!("export const handle = {}1{}", open.repeat(times), close.repeat(times))
+    };
+    let (deep, deeper) = (nested("[", "]", 4_900), nested("(", ")", 100_000));
+    let (chain, long) = (nested("a=>", "", 20_000), format!("// {}", "x".repeat(4 << 20)));
+    let found = faults(&[
+        ("handlers/a.ts", &deep),
+        ("handlers/b.ts", &deeper),
+        ("handlers/c.ts", &chain),
+        ("handlers/d.ts", &long),
+    ]);
+    let about = |file: &str| found.iter().find(|it| it.starts_with(&format!("shop/handlers/{file}.ts"))).cloned();
+    assert!(about("b").unwrap().contains("more than 5000 brackets"), "{found:?}");
+    assert!(about("d").unwrap().contains("the most is 4194304"), "{found:?}");
+    for within_our_limits_but_not_the_engines in ["a", "c"] {
+        assert!(about(within_our_limits_but_not_the_engines).unwrap().contains("limits.stack"), "{found:?}");
+    }
 }

@@ -60,6 +60,19 @@
   closed("GeneratorFunction", ClosedFunction, functionPrototypes[2]);
   closed("AsyncGeneratorFunction", ClosedFunction, functionPrototypes[3]);
 
+  // The host's own functions read as built-in ones do; libraries look at that. (All that is found is the host's.)
+  const found = new Set();
+  const { toString } = Function.prototype;
+  const { apply } = Reflect;
+  const shown = {
+    toString() {
+      return typeof this === "function" && found.has(this)
+        ? `function ${getOwnPropertyDescriptor(this, "name")?.value ?? ""}() {\n    [native code]\n}`
+        : apply(toString, this, []);
+    },
+  };
+  defineProperty(Function.prototype, "toString", { value: shown.toString, writable: true, configurable: true });
+
   // A frozen prototype's data property cannot be shadowed by assignment (`this.name = …`): for the names that
   // code does assign, an accessor whose setter makes an own property.
   const behind = [];
@@ -88,7 +101,6 @@
   };
 
   // Everything reachable: globals, what syntax alone makes, and the prototypes of iterators and helpers.
-  const found = new Set();
   const waiting = [];
   const visit = (value) => {
     if (value !== null && (typeof value === "object" || typeof value === "function") && !found.has(value)) {

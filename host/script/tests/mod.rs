@@ -11,6 +11,7 @@ use crate::failure::{Code as Name, Failure};
 use crate::plugin::{Code, Module};
 
 mod bindings;
+mod hunt;
 mod realm;
 mod results;
 mod runs;

@@ -3,7 +3,7 @@
 use rusqlite::{Connection, ErrorCode, ffi};
 
 use crate::query::sql::{self, Target};
-use crate::schema::{TENANT, Table, script_name};
+use crate::schema::{TENANT, Table, ddl, missing_unique_ddl, script_name};
 use crate::store::StoreError;
 
 /// What a failing statement was about.
@@ -65,8 +65,8 @@ fn constraint(context: &Context<'_>, code: i32, message: &str) -> StoreError {
             StoreError::Constraint(format!("{name}: {} is NOT NULL; give it a value", columns(table, message)))
         }
         ffi::SQLITE_CONSTRAINT_CHECK => {
-            let check = message.split_once(": ").map_or(message, |(_, check)| check);
-            StoreError::Constraint(format!("{name}: the row breaks the CHECK of schema.sql: {check}"))
+            let checks = checks(table, message.split_once(": ").map_or(message, |(_, shown)| shown));
+            StoreError::Constraint(format!("{name}: the row breaks {checks} of schema.sql"))
         }
         ffi::SQLITE_CONSTRAINT_FOREIGNKEY => {
             let keys: Vec<String> = table
@@ -88,6 +88,18 @@ fn constraint(context: &Context<'_>, code: i32, message: &str) -> StoreError {
     }
 }
 
+/// The CHECK that SQLite means by `shown`: its name, or its text, of which only the first word is left where that is a
+/// quoted name.
+fn checks(table: &Table, shown: &str) -> String {
+    let quoted = ddl::quote(shown);
+    let meant = table.checks.iter().filter(|check| match &check.name {
+        Some(name) => name == shown,
+        None => check.sql == shown || check.sql.starts_with(&quoted),
+    });
+    let meant: Vec<String> = meant.map(|check| format!("CHECK ({})", check.sql)).collect();
+    if meant.is_empty() { format!("CHECK ({shown})") } else { meant.join(" or ") }
+}
+
 /// `lines.tenant_id, lines.sku` behind the colon of SQLite's message, as scripts name them.
 fn columns(table: &Table, message: &str) -> String {
     let list = message.split_once(": ").map_or("", |(_, list)| list);
@@ -106,18 +118,29 @@ fn unknown(context: &Context<'_>, message: &str) -> StoreError {
         ));
     }
     if message.starts_with("ON CONFLICT clause does not match") {
+        let names: Vec<&str> = context.unique.iter().map(|at| table.columns[*at].name.as_str()).collect();
         return StoreError::Schema(format!(
             "the database has no plain UNIQUE index on exactly ({}) of {name}, though schema.sql declares one (an index \
-             with another collation, or over a part of the rows, does not count); {apply}",
-            sql::script_names(table, context.unique)
+             with another collation, or over a part of the rows, does not count); {apply}, which does: {}",
+            sql::script_names(table, context.unique),
+            missing_unique_ddl(table, &names)
         ));
     }
     if message.starts_with("no such table") {
-        return StoreError::Schema(format!("the database has no table {name} yet; {apply}"));
+        let indexes = table.indexes.iter().map(|index| ddl::create_index(table, index));
+        let add: Vec<String> = std::iter::once(ddl::create_table(table, name)).chain(indexes).collect();
+        return StoreError::Schema(format!(
+            "the database has no table {name} yet; {apply}, which does: {}",
+            add.join("; ")
+        ));
     }
     if message.starts_with("no such column") || message.contains("has no column named") {
-        let column = message.rsplit([' ', '.']).next().unwrap_or_default();
-        return StoreError::Schema(format!("table {name} has no column {column} in the database yet; {apply}"));
+        let missing = message.rsplit([' ', '.']).next().unwrap_or_default();
+        let ty = table.column(missing).map_or("", |column| column.ty.name());
+        return StoreError::Schema(format!(
+            "table {name} has no column {missing} in the database yet; {apply}, which does: ALTER TABLE {name} ADD COLUMN \
+             {missing} {ty}"
+        ));
     }
     StoreError::Unavailable(format!("{name}: the database refused the statement ({message})"))
 }

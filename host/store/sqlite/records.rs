@@ -17,6 +17,9 @@ pub type Cells = Vec<Cell>;
 /// Bytes that the columns of one key or index may hold together (spec §4).
 pub const KEY_BYTES: usize = 2_000;
 
+/// Bytes that one call may read into memory: half of what a script's engine has.
+const PAGE_BYTES: usize = 32 << 20;
+
 /// Statements with more parameters are not worth a place in the cache: their text depends on a list's length.
 const CACHED_PARAMS: usize = 64;
 /// Tries of an insert whose conflicting row is not found again.
@@ -92,7 +95,15 @@ pub fn list(
     after: Option<&[Cell]>,
     limit: i64,
 ) -> Result<Vec<Cells>, StoreError> {
-    rows(&Context::new(connection, target), &sql::select(target, filter, order, after, limit))
+    let context = Context::new(connection, target);
+    let mut found = rows(&context, &sql::select(target, filter, order, after, limit))?;
+    let missing = limit - i64::try_from(found.len()).unwrap_or(limit);
+    let tail = order.zip(after).and_then(|(order, after)| sql::null_tail(target.table, order, after));
+    if let Some((nulls, order)) = tail.filter(|_| missing > 0) {
+        let filter = Filter::All(vec![nulls, filter.clone()]);
+        found.extend(rows(&context, &sql::select(target, &filter, Some(&order), None, missing))?);
+    }
+    Ok(found)
 }
 
 /// How many rows match.
@@ -157,10 +168,28 @@ fn key_too_large(target: Target<'_>, columns: &[usize]) -> StoreError {
 
 fn rows(context: &Context<'_>, statement: &Statement) -> Result<Vec<Cells>, StoreError> {
     let width = context.target.table.columns.len();
-    run(context, statement, |prepared, params| {
-        let found = prepared.query_map(params, |row| (0..width).map(|at| cell(row, at)).collect())?;
-        found.collect()
-    })
+    let mut bytes = 0;
+    let found = run(context, statement, |prepared, params| {
+        let mut found = Vec::new();
+        let mut rows = prepared.query(params)?;
+        while let Some(row) = rows.next()? {
+            let cells = (0..width).map(|at| cell(row, at)).collect::<rusqlite::Result<Cells>>()?;
+            bytes += cells.iter().map(Cell::key_bytes).sum::<usize>();
+            if bytes > PAGE_BYTES {
+                break;
+            }
+            found.push(cells);
+        }
+        Ok(found)
+    })?;
+    if bytes > PAGE_BYTES {
+        return Err(StoreError::Slow(format!(
+            "{}: the rows hold more than {} MiB; ask for fewer with limit",
+            context.target.table.name,
+            PAGE_BYTES >> 20
+        )));
+    }
+    Ok(found)
 }
 
 fn first(context: &Context<'_>, statement: &Statement) -> Result<Vec<i64>, StoreError> {
@@ -208,3 +237,6 @@ impl ToSql for Cell {
         }))
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -1,11 +1,10 @@
-//! The `where` language against a plain evaluator over script values, and the indexes it uses.
+//! The `where` language against a plain evaluator over script values.
 
 use std::cmp::Ordering as Compared;
 
 use proptest::prelude::*;
 
 use super::*;
-use crate::query::sql;
 
 const COLUMNS: [(&str, ColumnType); 6] = [
     ("constructor", ColumnType::Text),
@@ -160,55 +159,4 @@ fn conditions_match_what_their_words_say() {
             prop_assert_eq!(done.get("affected"), Some(&number));
         }
     });
-}
-
-/// The steps of SQLite's plan for a statement.
-fn plan(shop: &Fixture, statement: &sql::Statement) -> String {
-    let connection = shop.database.lock();
-    let mut explained = connection.prepare(&format!("EXPLAIN QUERY PLAN {}", statement.text)).unwrap();
-    let params = rusqlite::params_from_iter(&statement.params);
-    let steps = explained.query_map(params, |row| row.get::<_, String>(3)).unwrap();
-    steps.collect::<Result<Vec<_>, _>>().unwrap().join(" / ")
-}
-
-#[test]
-fn queries_of_a_tenant_use_an_index_that_begins_with_the_tenant() {
-    let shop = Fixture::new();
-    let table = &shop.plugin.schema.tables["orders"];
-    let target = Target { plugin: "shop", table, tenant: "acme" };
-    let filter = |json: &str| filter::parse(table, &v(json), Purpose::Read).unwrap();
-    for (condition, wanted) in [
-        ("{}", "(tenant_id=?)"),
-        (r#"{"id":{"eq":"1"}}"#, "(tenant_id=? AND id=?)"),
-        (r#"{"id":{"in":["1","2"]}}"#, "(tenant_id=? AND id=?)"),
-        (r#"{"number":{"eq":"A"}}"#, "orders_number (tenant_id=? AND number=?)"),
-        (r#"{"number":{"startsWith":"A"}}"#, "orders_number (tenant_id=? AND number>? AND number<?)"),
-        (r#"{"total":{"gte":1,"lt":5}}"#, "orders_total (tenant_id=? AND total>? AND total<?)"),
-        (r#"{"constructor":{"ne":"A"}}"#, "(tenant_id=?)"),
-        (r#"{"or":[{"number":{"eq":"A"}},{"total":{"eq":1}}]}"#, "tenant_id=?"),
-    ] {
-        let filter = filter(condition);
-        for statement in [
-            sql::select(target, &filter, None, None, 2),
-            sql::count(target, &filter),
-            sql::delete(target, &filter),
-            sql::update(target, &[Set::Put(3, Cell::Null)], &filter),
-        ] {
-            let plan = plan(&shop, &statement);
-            assert!(plan.contains(wanted) && !plan.contains("SCAN"), "{condition}: {plan}");
-        }
-    }
-    for (by, after, wanted) in [
-        ("{}", vec![Cell::Text("5".to_owned())], "(tenant_id=? AND id>?)"),
-        (
-            r#"{"total":"asc"}"#,
-            vec![Cell::Integer(1), Cell::Text("5".to_owned())],
-            "orders_total (tenant_id=? AND total>?)",
-        ),
-        (r#"{"id":"desc"}"#, vec![Cell::Text("5".to_owned())], "(tenant_id=? AND id<?)"),
-    ] {
-        let order = order::parse(table, Some(&v(by))).unwrap();
-        let plan = plan(&shop, &sql::select(target, &filter("{}"), Some(&order), Some(&after), 101));
-        assert!(plan.contains(wanted) && !plan.contains("SCAN"), "{by}: {plan}");
-    }
 }

@@ -1,0 +1,335 @@
+// Built-ins whose loops in C never look at the clock. Loops over what may be endless are made to run script code at
+// each turn (which the engine does interrupt); all others look at the clock after every few calls.
+(function (native) {
+  "use strict";
+  const { apply, construct, get, has, ownKeys } = Reflect;
+  const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf } = Object;
+  const { isArray } = Array;
+
+  // Past the deadline the engine's own interrupt comes within some thousand turns, and cannot be caught.
+  const check = () => {
+    if (native.stopped()) for (;;);
+  };
+  let calls = 0;
+  const tick = (size) => {
+    calls = (calls + 1) & 7;
+    if (calls === 0 || size > 10_000) check();
+  };
+
+  const known = new Map();
+  const replace = (owner, key, make) => {
+    const { value: original } = getOwnPropertyDescriptor(owner, key) ?? {};
+    if (typeof original !== "function") return;
+    let made = known.get(original);
+    if (made === undefined) {
+      made = make(original);
+      defineProperty(made, "name", { value: original.name });
+      defineProperty(made, "length", { value: original.length });
+      known.set(original, made);
+      known.set(made, made);
+    }
+    defineProperty(owner, key, { value: made });
+  };
+
+  // An object seen through a proxy whose traps are script code: loops over it can be interrupted.
+  const polling = {
+    get: (target, key) => get(target, key),
+    has: (target, key) => has(target, key),
+  };
+  const slow = (object) => new Proxy(object, polling);
+  const small = (value) => native.isPlainArray(value) && value.length <= 100_000;
+  function* each(items) {
+    for (const item of items) yield item;
+  }
+  const polled = (iterator) => {
+    const { next } = iterator;
+    return {
+      __proto__: Iterator.prototype,
+      next: () => apply(next, iterator, []),
+      return: (value) => iterator.return?.(value) ?? { done: true, value },
+    };
+  };
+
+  // --- arrays -------------------------------------------------------------------------------------------------
+  const list = Array.prototype;
+  const { slice } = list;
+  const generic = (original) => ({
+    method(...args) {
+      if (small(this)) {
+        tick(0);
+        return apply(original, this, args);
+      }
+      if (this === undefined || this === null) return apply(original, this, args);
+      const seen = slow(Object(this));
+      const result = apply(original, seen, args);
+      return result === seen ? this : result;
+    },
+  }).method;
+  for (const name of [
+    "join", "toLocaleString", "reverse", "fill", "copyWithin", "slice", "splice", "shift", "unshift", "with",
+    "toSpliced", "toReversed", "lastIndexOf", "indexOf", "includes",
+  ]) {
+    replace(list, name, generic);
+  }
+  const byText = (a, b) => {
+    const x = `${a}`;
+    const y = `${b}`;
+    tick(x.length + y.length);
+    return x < y ? -1 : x > y ? 1 : 0;
+  };
+  for (const name of ["sort", "toSorted"]) {
+    replace(list, name, (original) => {
+      const safe = generic(original);
+      return {
+        method(order, ...rest) {
+          return apply(safe, this, [order === undefined ? byText : order, ...rest]);
+        },
+      }.method;
+    });
+  }
+  replace(list, "concat", (original) => {
+    const part = (item) => {
+      if (small(item) || item === null || (typeof item !== "object" && typeof item !== "function")) return item;
+      const spread = item[Symbol.isConcatSpreadable];
+      return (spread === undefined ? isArray(item) : spread) ? slow(item) : [item];
+    };
+    return {
+      method(...items) {
+        tick(0);
+        for (let i = 0; i < items.length; i += 1) items[i] = part(items[i]);
+        return apply(original, this === undefined || this === null || small(this) ? this : slow(Object(this)), items);
+      },
+    }.method;
+  });
+  const flatten = (into, from, depth) => {
+    const length = Math.min(Math.max(Math.trunc(from.length) || 0, 0), Number.MAX_SAFE_INTEGER);
+    for (let i = 0; i < length; i += 1) {
+      if (!(i in from)) continue;
+      const item = from[i];
+      if (depth > 0 && isArray(item)) flatten(into, item, depth - 1);
+      else defineProperty(into, into.length, { value: item, writable: true, enumerable: true, configurable: true });
+    }
+    return into;
+  };
+  const emptyOf = (object) => apply(slice, small(object) ? object : slow(object), [0, 0]);
+  replace(list, "flat", () => ({
+    method(depth = 1) {
+      if (this === undefined || this === null) throw new TypeError("cannot convert undefined or null to object");
+      const object = Object(this);
+      return flatten(emptyOf(object), object, Math.trunc(Number(depth)) || 0);
+    },
+  }).method);
+  replace(list, "flatMap", () => ({
+    method(mapper, that) {
+      if (this === undefined || this === null) throw new TypeError("cannot convert undefined or null to object");
+      if (typeof mapper !== "function") throw new TypeError("not a function");
+      const object = Object(this);
+      const into = emptyOf(object);
+      const length = Math.min(Math.max(Math.trunc(object.length) || 0, 0), Number.MAX_SAFE_INTEGER);
+      for (let i = 0; i < length; i += 1) {
+        if (i in object) flatten(into, [apply(mapper, that, [object[i], i, object])], 1);
+      }
+      return into;
+    },
+  }).method);
+
+  // --- text ---------------------------------------------------------------------------------------------------
+  const text = String.prototype;
+  const { indexOf, lastIndexOf, slice: cut, replace: replaceOnce } = text;
+  // What a search may cost in one go, in comparisons of single characters.
+  const once = 10_000_000;
+  const hard = (whole, part) => whole.length * part.length > once && part.length > 16;
+  const find = (whole, part, from) => {
+    if (!hard(whole, part)) return apply(indexOf, whole, [part, from]);
+    const step = Math.max(1, Math.trunc(once / part.length));
+    for (let at = Math.max(from, 0); at + part.length <= whole.length; at += step) {
+      check();
+      const hit = apply(indexOf, apply(cut, whole, [at, at + step + part.length - 1]), [part]);
+      if (hit >= 0) return at + hit;
+    }
+    return -1;
+  };
+  const findLast = (whole, part, from) => {
+    const step = Math.max(1, Math.trunc(once / part.length));
+    for (let end = Math.min(from, whole.length - part.length); end >= 0; end -= step) {
+      check();
+      const start = Math.max(0, end - step + 1);
+      const hit = apply(lastIndexOf, apply(cut, whole, [start, end + part.length]), [part]);
+      if (hit >= 0) return start + hit;
+    }
+    return -1;
+  };
+  const whole = (value) => (typeof value === "string" ? value : `${value}`);
+  const integer = (value, missing) => {
+    const number = Math.trunc(Number(value));
+    return Number.isNaN(number) ? missing : number;
+  };
+  // `hook`: with a method of that name the argument does the work itself (a RegExp).
+  const searching = (hook, easy, difficult) => (original) => ({
+    method(part, ...rest) {
+      if (this === undefined || this === null) return apply(original, this, [part]);
+      const object = (typeof part === "object" || typeof part === "function") && part !== null;
+      if (object && hook !== undefined && part[hook] !== undefined && part[hook] !== null) {
+        tick(0);
+        return apply(original, this, [part, ...rest]);
+      }
+      const inside = whole(this);
+      const sought = part === undefined && easy ? part : whole(part);
+      tick(inside.length);
+      if (sought === undefined || !hard(inside, sought)) return apply(original, inside, [sought, ...rest]);
+      return difficult(inside, sought, ...rest);
+    },
+  }).method;
+  const substitute = (inside, sought, by, hits) => {
+    if (typeof by !== "function") {
+      by = whole(by);
+      if (by.includes("$`") || by.includes("$'")) throw new RangeError("the text is too long for $` and $' in a replacement");
+    }
+    let made = "";
+    let from = 0;
+    for (const hit of hits) {
+      made += inside.slice(from, hit);
+      made += typeof by === "function" ? whole(by(sought, hit, inside)) : apply(replaceOnce, sought, [sought, by]);
+      from = hit + sought.length;
+    }
+    return made + inside.slice(from);
+  };
+  const allHits = function* (inside, sought) {
+    for (let at = find(inside, sought, 0); at >= 0; at = find(inside, sought, at + sought.length)) yield at;
+  };
+  const firstHit = function* (inside, sought) {
+    const at = find(inside, sought, 0);
+    if (at >= 0) yield at;
+  };
+  replace(text, "indexOf", searching(undefined, false, (inside, sought, from) => find(inside, sought, integer(from, 0))));
+  replace(text, "lastIndexOf", searching(undefined, false, (inside, sought, from) => findLast(inside, sought, integer(from, Infinity))));
+  replace(text, "includes", searching(Symbol.match, false, (inside, sought, from) => find(inside, sought, integer(from, 0)) >= 0));
+  replace(text, "replace", searching(Symbol.replace, false, (inside, sought, by) => substitute(inside, sought, by, firstHit(inside, sought))));
+  replace(text, "replaceAll", searching(Symbol.replace, false, (inside, sought, by) => substitute(inside, sought, by, allHits(inside, sought))));
+  replace(text, "split", searching(Symbol.split, true, (inside, sought, limit) => {
+    const most = limit === undefined ? 2 ** 32 - 1 : limit >>> 0;
+    const parts = [];
+    let from = 0;
+    for (const hit of allHits(inside, sought)) {
+      if (parts.length >= most) return parts;
+      parts.push(inside.slice(from, hit));
+      from = hit + sought.length;
+    }
+    if (parts.length < most) parts.push(inside.slice(from));
+    return parts;
+  }));
+
+  // --- collections and iterators ------------------------------------------------------------------------------
+  for (const [name, adder] of [["Set", "add"], ["WeakSet", "add"], ["Map", "set"], ["WeakMap", "set"]]) {
+    const Native = globalThis[name];
+    const pairs = adder === "set";
+    const Made = {
+      [name]: function (items) {
+        if (new.target === undefined) throw new TypeError(`constructor ${name} requires 'new'`);
+        const made = construct(Native, [], new.target);
+        if (items === undefined || items === null) return made;
+        const add = made[adder];
+        if (typeof add !== "function") throw new TypeError(`${adder} is not a function`);
+        for (const item of items) {
+          if (!pairs) {
+            apply(add, made, [item]);
+          } else if (item === null || (typeof item !== "object" && typeof item !== "function")) {
+            throw new TypeError("not an object");
+          } else {
+            apply(add, made, [item[0], item[1]]);
+          }
+        }
+        return made;
+      },
+    }[name];
+    for (const key of ownKeys(Native)) {
+      const property = getOwnPropertyDescriptor(Native, key);
+      if (getOwnPropertyDescriptor(Made, key)?.configurable !== false) defineProperty(Made, key, property);
+    }
+    defineProperty(Made, "prototype", { value: Native.prototype, writable: false });
+    defineProperty(Native.prototype, "constructor", { value: Made });
+    defineProperty(globalThis, name, { value: Made });
+  }
+  for (const name of ["union", "intersection", "difference", "symmetricDifference", "isSubsetOf", "isSupersetOf", "isDisjointFrom"]) {
+    replace(Set.prototype, name, (original) => ({
+      method(other) {
+        if (typeof other !== "object" && typeof other !== "function") return apply(original, this, [other]);
+        if (other === null) return apply(original, this, [other]);
+        const { size, has: holds, keys } = other;
+        return apply(original, this, [{
+          size,
+          has: typeof holds === "function" ? (value) => apply(holds, other, [value]) : holds,
+          keys: typeof keys === "function" ? () => polled(apply(keys, other, [])) : keys,
+        }]);
+      },
+    }).method);
+  }
+  replace(Iterator.prototype, "drop", (original) => ({
+    method(count) {
+      const object = (typeof this === "object" || typeof this === "function") && this !== null;
+      return apply(original, object && count > 100 ? polled(this) : this, [count]);
+    },
+  }).method);
+  for (const [owner, name] of [[Object, "fromEntries"], [Math, "sumPrecise"]]) {
+    replace(owner, name, (original) => ({
+      method(items) {
+        return apply(original, this, [small(items) || items === undefined || items === null ? items : each(items)]);
+      },
+    }).method);
+  }
+  replace(JSON, "stringify", (original) => ({
+    method(value, replacer, space) {
+      if (isArray(replacer) && !small(replacer)) throw new RangeError("the list of names is too long");
+      const result = apply(original, this, [value, replacer, space]);
+      tick(0);
+      return result;
+    },
+  }).method);
+
+  // --- all others: a look at the clock after every few calls ---------------------------------------------------
+  const watched = (original) => ({
+    method(...args) {
+      const result = apply(original, this, args);
+      tick(typeof this === "string" ? this.length : 0);
+      return result;
+    },
+  }).method;
+  const instant = new Set([
+    "constructor", "at", "charAt", "charCodeAt", "codePointAt", "toString", "valueOf", "next", "return", "throw",
+    "push", "pop", "is", "isFrozen", "getPrototypeOf", "hasOwn", "has", "get", "set", "add", "delete", "apply",
+    "call", "bind", "then", "catch", "finally", "now", "random",
+  ]);
+  const typed = getPrototypeOf(Uint8Array.prototype);
+  const join = typed.join;
+  replace(typed, "join", (original) => ({
+    method(separator) {
+      const length = apply(lengthOf, this, []);
+      if (length <= 100_000) return apply(original, this, [separator]);
+      const between = separator === undefined ? "," : whole(separator);
+      let joined = "";
+      for (let at = 0; at < length; at += 10_000) {
+        check();
+        joined += (at === 0 ? "" : between) + apply(join, this.subarray(at, at + 10_000), [between]);
+      }
+      return joined;
+    },
+  }).method);
+  const lengthOf = getOwnPropertyDescriptor(typed, "length").get;
+  for (const owner of [
+    list, text, typed, Uint8Array.prototype, ArrayBuffer.prototype, Object, Reflect, JSON, RegExp.prototype, RegExp,
+    Array, String, Uint8Array, getPrototypeOf(Uint8Array), BigInt.prototype, BigInt, Iterator.prototype, Iterator, Promise,
+  ]) {
+    for (const key of ownKeys(owner)) {
+      const original = getOwnPropertyDescriptor(owner, key).value;
+      const helper = typeof key === "symbol" && owner !== RegExp.prototype;
+      if (typeof original === "function" && !helper && !instant.has(key) && getOwnPropertyDescriptor(original, "prototype") === undefined) {
+        replace(owner, key, watched);
+      }
+    }
+  }
+  for (const name of ["encodeURI", "encodeURIComponent", "decodeURI", "decodeURIComponent", "escape", "unescape", "parseInt", "parseFloat"]) {
+    replace(globalThis, name, watched);
+  }
+  Number.parseInt = globalThis.parseInt;
+  Number.parseFloat = globalThis.parseFloat;
+})

@@ -1,0 +1,121 @@
+//! Hostile calls of every built-in: each must end by itself or at its deadline. They run in a process of their own,
+//! so that one that does not end can be stopped and named.
+
+use std::io::{BufRead, BufReader, Write};
+use std::process::{Child, Command, Stdio};
+use std::sync::mpsc;
+use std::time::Instant;
+
+use super::*;
+
+const HUNT: &str = include_str!("hunt.js");
+const DEADLINE: Duration = Duration::from_millis(20);
+/// How long a call may take all in all: what it was given is made, too, and the machine may be busy.
+const BOUND: Duration = Duration::from_secs(2);
+
+fn listed(name: &str) -> Vec<String> {
+    let mut bench = Bench::new();
+    let text = bench.run(&code(&format!("{HUNT} const handle = () => {name}; {}", export("handle"))), "{}").unwrap();
+    serde_json::from_str(&text).unwrap()
+}
+
+fn value(text: &str) -> String {
+    if text.starts_with('{') { format!("(() => {text})()") } else { format!("({text})") }
+}
+
+/// `every`: take each n-th of all calls.
+fn calls(every: usize) -> Vec<String> {
+    let functions = listed("functions()");
+    let values: Vec<_> = listed("values").iter().map(|text| value(text)).collect();
+    let mut calls = Vec::new();
+    let mut push = |this: &str, function: &str, args: &[&str]| {
+        calls.push(format!(
+            "const f = {function}; const t = {this}; const a = [{}]; let r; try {{ r = Reflect.apply(f, t, a) }} catch (e) {{ \
+             try {{ r = Reflect.construct(f, [t, ...a]) }} catch (e) {{}} }} try {{ r?.next?.() }} catch (e) {{}}",
+            args.join(", ")
+        ));
+    };
+    for function in &functions {
+        for (index, this) in values.iter().enumerate() {
+            push(this, function, &[]);
+            for shift in [1, 5, 11, 17, 23, 29] {
+                let other = |n: usize| values[(index + shift * n) % values.len()].as_str();
+                push(this, function, &[other(1)]);
+                push(this, function, &[other(1), other(2), other(3)]);
+            }
+            push(this, function, &[this]);
+            push(this, function, &["'a'.repeat(1e5) + 'b'", "'x'"]);
+            push(this, function, &["2 ** 32", "0", "2 ** 52"]);
+        }
+    }
+    calls.into_iter().step_by(every).collect()
+}
+
+/// Runs each line of its input as the body of a handler, and says so. Started by the hunt, never by hand.
+#[test]
+#[ignore = "the hunt starts it"]
+fn hunted() {
+    let mut bench = Bench::new();
+    bench.limits.time = DEADLINE;
+    for line in std::io::stdin().lines() {
+        let _ = bench.handle(&format!("() => {{ {} }}", line.unwrap()));
+        if bench.engine.is_spent() {
+            bench.engine = Engine::new(EngineLimits::default()).unwrap();
+        }
+        let mut out = std::io::stdout().lock();
+        writeln!(out, "@done").unwrap();
+    }
+}
+
+struct Hunted {
+    child: Child,
+    done: mpsc::Receiver<()>,
+}
+
+fn start() -> Hunted {
+    let mut child = Command::new(std::env::current_exe().unwrap())
+        .args(["--exact", "script::tests::hunt::hunted", "--ignored", "--nocapture"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let (send, done) = mpsc::channel();
+    let out = BufReader::new(child.stdout.take().unwrap());
+    std::thread::spawn(move || {
+        for line in out.lines().map_while(Result::ok) {
+            if line.ends_with("@done") && send.send(()).is_err() {
+                return;
+            }
+        }
+    });
+    Hunted { child, done }
+}
+
+fn hunt(calls: &[String]) -> Vec<String> {
+    let mut caught = Vec::new();
+    let mut hunted = start();
+    for call in calls {
+        let began = Instant::now();
+        let sent = writeln!(hunted.child.stdin.as_mut().unwrap(), "{call}");
+        let ended = sent.is_ok() && hunted.done.recv_timeout(BOUND).is_ok();
+        if !ended {
+            caught.push(format!("{:?} {call}", began.elapsed()));
+            let _ = hunted.child.kill();
+            let _ = hunted.child.wait();
+            hunted = start();
+        }
+    }
+    drop(hunted.child.stdin.take());
+    let _ = hunted.child.wait();
+    caught
+}
+
+#[test]
+fn no_builtin_outlives_its_deadline() {
+    let every = std::fs::read_to_string("/tmp/hunt-every").ok().and_then(|t| t.trim().parse().ok()).unwrap_or(997);
+    let calls = calls(every);
+    let caught = hunt(&calls);
+    std::fs::write("/tmp/hunt-caught", caught.join("\n")).unwrap();
+    assert!(caught.is_empty(), "{} of {}:\n{}", caught.len(), calls.len(), caught.join("\n"));
+}
