@@ -12,6 +12,7 @@ pub mod config;
 pub mod failure;
 pub mod ids;
 pub mod metrics;
+pub mod trace;
 
 pub mod query;
 pub mod schema;
