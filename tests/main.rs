@@ -9,4 +9,5 @@ mod crash;
 mod faults;
 mod gate;
 mod isolation;
+mod operations;
 mod tidy;

@@ -56,7 +56,9 @@ fn files(folder: &Path, ending: &str) -> Vec<PathBuf> {
 }
 
 fn is_test(file: &Path) -> bool {
-    file.components().filter_map(|part| part.as_os_str().to_str()).any(|part| part == "tests" || part.ends_with("tests.rs"))
+    file.components()
+        .filter_map(|part| part.as_os_str().to_str())
+        .any(|part| part == "tests" || part.ends_with("tests.rs"))
 }
 
 /// `host/store/sqlite/keys.rs` belongs to `store`.
@@ -82,9 +84,7 @@ fn modules_use_only_what_stands_below_them() {
     let mut faults = BTreeSet::new();
     for file in files(&root().join("host"), "rs") {
         let module = module_of(&file);
-        if ["lib", "main", "cli"].contains(&module.as_str())
-            || is_test(&file)
-        {
+        if ["lib", "main", "cli"].contains(&module.as_str()) || is_test(&file) {
             continue;
         }
         let own = rank(&module).unwrap_or_else(|| panic!("{module} has no rank; give it one in this test"));

@@ -64,7 +64,10 @@ fn clear(data: &Path, manifest: &Manifest) -> Result<(), BackupError> {
 }
 
 /// Calls `take` with each file of a backup, by its name, until it says that it needs no more.
-fn each(backup: &Path, take: &mut dyn FnMut(&str, &mut dyn Read) -> Result<bool, BackupError>) -> Result<(), BackupError> {
+fn each(
+    backup: &Path,
+    take: &mut dyn FnMut(&str, &mut dyn Read) -> Result<bool, BackupError>,
+) -> Result<(), BackupError> {
     let failed = |error: io::Error| BackupError::at("read the backup", backup, &error);
     if backup.is_dir() {
         // The manifest first, as in an archive.

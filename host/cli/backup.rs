@@ -54,11 +54,9 @@ impl Backup {
         let mut bar = Bar::new("backup");
         let mut last = Json::Null;
         let request = local::request("POST", "/admin/backup", Some(body))?;
-        let asked = local::lines(data, request, |line| {
-            match serde_json::from_value(line["progress"].clone()) {
-                Ok(progress) => bar.show(&progress),
-                Err(_) => last = line,
-            }
+        let asked = local::lines(data, request, |line| match serde_json::from_value(line["progress"].clone()) {
+            Ok(progress) => bar.show(&progress),
+            Err(_) => last = line,
         });
         let manifest = if asked.await? {
             outcome(&last)?
@@ -80,8 +78,9 @@ fn outcome(last: &Json) -> Result<Manifest, Fail> {
     if let Some(why) = last.get("error").and_then(Json::as_str) {
         return Err(Fail::Failed(why.to_owned()));
     }
-    serde_json::from_value(last["manifest"].clone())
-        .map_err(|_| Fail::Failed("the running host ended before the backup was whole; nothing of it is kept".to_owned()))
+    serde_json::from_value(last["manifest"].clone()).map_err(|_| {
+        Fail::Failed("the running host ended before the backup was whole; nothing of it is kept".to_owned())
+    })
 }
 
 impl Restore {

@@ -69,7 +69,9 @@ pub(super) async fn lines(
         // What is cut off shows in the last line that came.
         let Ok(Ok(data)) = frame.map(hyper::body::Frame::into_data) else { break };
         waiting.extend_from_slice(&data);
-        while head.status.is_success() && let Some(end) = waiting.iter().position(|byte| *byte == b'\n') {
+        while head.status.is_success()
+            && let Some(end) = waiting.iter().position(|byte| *byte == b'\n')
+        {
             let line: Vec<u8> = waiting.drain(..=end).collect();
             take(serde_json::from_slice(&line).unwrap_or_default());
         }

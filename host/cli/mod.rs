@@ -183,7 +183,18 @@ mod tests {
 
     #[test]
     fn every_help_has_an_example() {
-        for command in ["", "dev", "schema", "schema plan", "schema apply", "schema status", "invoke", "plugin list", "backup", "restore"] {
+        for command in [
+            "",
+            "dev",
+            "schema",
+            "schema plan",
+            "schema apply",
+            "schema status",
+            "invoke",
+            "plugin list",
+            "backup",
+            "restore",
+        ] {
             let line = format!("oncehost {command} --help").replace("  ", " ");
             let help = parse(&line).unwrap_err().to_string();
             assert!(help.contains("Example: oncehost"), "{command}: {help}");

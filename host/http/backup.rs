@@ -39,11 +39,7 @@ pub(super) async fn take(
     }
 }
 
-async fn begin(
-    shared: &Shared,
-    headers: &HeaderMap,
-    body: Body,
-) -> Result<mpsc::UnboundedReceiver<Json>, Failure> {
+async fn begin(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<mpsc::UnboundedReceiver<Json>, Failure> {
     body::check_type(headers)?;
     let body = body::read(headers, body, shared.app.settings.body_limit).await?;
     let wrong = |why: String| Failure::new(Code::Validation, format!("the body is not what backup takes: {why}"));
@@ -76,7 +72,10 @@ impl HttpBody for Lines {
     type Data = Bytes;
     type Error = std::convert::Infallible;
 
-    fn poll_frame(mut self: Pin<&mut Self>, context: &mut Context<'_>) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
+    fn poll_frame(
+        mut self: Pin<&mut Self>,
+        context: &mut Context<'_>,
+    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
         let line = ready!(self.0.poll_recv(context));
         Poll::Ready(line.map(|line| Ok(Frame::data(Bytes::from(format!("{line}\n"))))))
     }

@@ -64,11 +64,7 @@ pub(super) fn commit_together(
 
 /// Finds out for each invocation of a group whose commit failed what became of it. Where a record tells, its claim
 /// finds it, or it runs again; where none does, nobody can know, and it must not run again.
-fn after_failed_commit(
-    desk: &Desk,
-    invocations: &[Arc<Invocation>],
-    run: Run<'_>,
-) -> Result<Vec<Reply>, Parted> {
+fn after_failed_commit(desk: &Desk, invocations: &[Arc<Invocation>], run: Run<'_>) -> Result<Vec<Reply>, Parted> {
     if let Err(error) = desk.shared.reopen() {
         tracing::error!(%error, "the database cannot be opened again");
         return Ok(vec![Err(unknown_outcome().into()); invocations.len()]);
@@ -98,12 +94,7 @@ fn alone(desk: &Desk, index: usize, invocation: &Arc<Invocation>, run: Run<'_>) 
     }
 }
 
-fn attempt(
-    desk: &Desk,
-    invocations: &[Arc<Invocation>],
-    first: usize,
-    run: Run<'_>,
-) -> Result<Vec<Reply>, Lost> {
+fn attempt(desk: &Desk, invocations: &[Arc<Invocation>], first: usize, run: Run<'_>) -> Result<Vec<Reply>, Lost> {
     let tx = Tx::begin(&desk.shared).map_err(Lost::Begin)?;
     let started = Instant::now();
     let mut replies = Vec::with_capacity(invocations.len());

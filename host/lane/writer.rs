@@ -100,9 +100,8 @@ impl Writer {
             if group.is_empty() {
                 return Ok(());
             }
-            let replies = commit_together(desk, &group, &mut |index, invocation, tx| {
-                self.run(desk, index, invocation, tx)
-            })?;
+            let replies =
+                commit_together(desk, &group, &mut |index, invocation, tx| self.run(desk, index, invocation, tx))?;
             crate::crash_point!("before-replies");
             let answered: Vec<Job> = lock(&desk.backlog).drain(..replies.len()).collect();
             for (job, reply) in answered.into_iter().zip(replies) {

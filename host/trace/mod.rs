@@ -87,7 +87,16 @@ impl Trace {
             Some(Parent { trace, span, sampled, state }) => (trace, Some(span), sampled, state),
             None => (*sink.map(|_| ids.rising(now))?.as_bytes(), None, true, None),
         };
-        Some(Self { id, span: span(), parent, sampled, state, began: Instant::now(), began_at: now, sink: sink.cloned() })
+        Some(Self {
+            id,
+            span: span(),
+            parent,
+            sampled,
+            state,
+            began: Instant::now(),
+            began_at: now,
+            sink: sink.cloned(),
+        })
     }
 
     /// The header for what this request calls in turn.

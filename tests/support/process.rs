@@ -121,6 +121,11 @@ impl Process {
         self.child().wait().unwrap()
     }
 
+    /// Asks for a path.
+    pub fn get(&self, path: &str) -> Answer {
+        host::answer(self.agent.get(format!("{}{path}", self.url)).call().unwrap())
+    }
+
     /// Calls an action with a key; `None` when no answer came.
     pub fn try_post(&self, plugin: &str, action: &str, key: &str, body: &str) -> Option<Answer> {
         let request = self

@@ -9,8 +9,8 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::StoreError;
 
-mod errors;
 pub mod copy;
+mod errors;
 pub mod keys;
 pub mod outbox;
 pub mod records;
