@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of the host from low to high. A module may use those of lower ranks, and its own.
-const RANKS: [(&str, u32); 20] = [
+const RANKS: [(&str, u32); 21] = [
     ("crash", 0),
     ("clock", 0),
     ("failure", 0),
@@ -13,6 +13,7 @@ const RANKS: [(&str, u32); 20] = [
     ("codec", 1),
     ("ids", 1),
     ("metrics", 1),
+    ("trace", 2),
     ("schema", 2),
     ("query", 3),
     ("store", 4),
