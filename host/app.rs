@@ -17,9 +17,10 @@ use crate::metrics::{Metrics, Standing};
 use crate::plugin::Registry;
 use crate::store::StoreError;
 use crate::store::sqlite::{Shared, Tx, keys};
+use crate::trace::{self, Exporter, Sink};
 
 /// Rows that one transaction of the clearing looks at.
-const CLEAR_BATCH: usize = 500;
+const CLEAR_BATCH: usize = 200;
 
 /// The running host.
 pub struct App {
@@ -28,6 +29,9 @@ pub struct App {
     pub ids: Arc<dyn Ids>,
     pub in_flight: InFlight,
     pub metrics: Arc<Metrics>,
+    /// Where spans go, when there is a collector.
+    pub spans: Option<Sink>,
+    exporter: Mutex<Option<Exporter>>,
     /// Whoever notes in one database that something has arrived in another holds this for reading from before it
     /// arrives until after the note; a backup holds it for writing while it takes hold of all databases.
     pub passing: tokio::sync::RwLock<()>,
@@ -58,6 +62,7 @@ impl App {
             ))
         })?;
         let watchdog = Watchdog::start().map_err(|error| StartError(format!("no thread can be started: {error}")))?;
+        let (spans, exporter) = settings.otlp_endpoint.as_deref().map(trace::exporter).unzip();
         let metrics = Arc::new(Metrics::default());
         let lane_settings = LaneSettings {
             queue: settings.queue,
@@ -73,6 +78,8 @@ impl App {
             ids,
             in_flight: InFlight::default(),
             metrics,
+            spans,
+            exporter: Mutex::new(exporter),
             passing: tokio::sync::RwLock::default(),
             registry: RwLock::new(Arc::new(registry)),
             lanes: Mutex::default(),
@@ -106,6 +113,11 @@ impl App {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What sends the spans, for whoever serves; once.
+    pub fn exporter(&self) -> Option<Exporter> {
+        self.exporter.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
     /// How the lanes and plugins stand at the moment.
     pub fn standing(&self) -> Standing {
         let registry = self.registry();
@@ -113,6 +125,7 @@ impl App {
             lanes: self.lanes().values().map(|lane| lane.standing()).collect(),
             plugins_loaded: registry.plugins.len(),
             plugins_broken: registry.broken.len(),
+            spans_dropped: self.spans.as_ref().map(Sink::dropped),
         }
     }
 
@@ -132,32 +145,44 @@ impl App {
     /// other work. Gives how many replies and marks went.
     ///
     /// # Errors
-    /// The first lane's that refuses.
+    /// The first lane's that refuses; the others are cleared all the same.
     pub async fn clear_expired(&self) -> Result<(usize, usize), Failure> {
-        let kept = |duration: std::time::Duration| Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX);
-        let now = self.clock.now();
-        let replies_before = now.saturating_sub(kept(self.settings.reply_kept));
-        let marks_before = now.saturating_sub(kept(self.settings.mark_kept));
-        let (mut replies, mut marks) = (0, 0);
-        for plugin in self.registry().plugins.keys() {
-            if !self.database(plugin).exists() {
-                continue;
-            }
-            let lane = self.lane(plugin);
-            let mut after = 0;
-            loop {
-                let cleared =
-                    lane.exclusive(move |shared| clear(shared, replies_before, marks_before, after)).await??;
-                self.metrics.cleared(cleared.replies, cleared.marks);
-                replies += cleared.replies;
-                marks += cleared.marks;
-                after = cleared.next;
-                if !cleared.more {
-                    break;
+        let (mut replies, mut marks, mut failed) = (0, 0, None);
+        for plugin in self.registry().plugins.keys().filter(|plugin| self.database(plugin).exists()) {
+            match self.clear_plugin(plugin).await {
+                Ok(cleared) => {
+                    replies += cleared.0;
+                    marks += cleared.1;
+                }
+                Err(failure) => {
+                    failed.get_or_insert(Failure { detail: format!("{plugin}: {}", failure.detail), ..failure });
                 }
             }
         }
-        Ok((replies, marks))
+        failed.map_or(Ok((replies, marks)), Err)
+    }
+
+    async fn clear_plugin(&self, plugin: &str) -> Result<(usize, usize), Failure> {
+        let (replies_before, marks_before) = self.kept_since();
+        let (lane, mut after, mut replies, mut marks) = (self.lane(plugin), 0, 0, 0);
+        loop {
+            let cleared = lane.exclusive(move |shared| clear(shared, replies_before, marks_before, after)).await??;
+            self.metrics.cleared(cleared.replies, cleared.marks);
+            replies += cleared.replies;
+            marks += cleared.marks;
+            after = cleared.next;
+            if !cleared.more {
+                return Ok((replies, marks));
+            }
+        }
+    }
+
+    /// The instants at or before which replies, and marks, were committed that are no longer kept.
+    pub fn kept_since(&self) -> (Millis, Millis) {
+        let now = self.clock.now();
+        let before =
+            |kept: std::time::Duration| now.saturating_sub(Millis::try_from(kept.as_millis()).unwrap_or(Millis::MAX));
+        (before(self.settings.reply_kept), before(self.settings.mark_kept))
     }
 
     /// Takes hold of all databases as they are at one moment, for a backup.

@@ -47,6 +47,8 @@ pub struct Settings {
     pub log: Option<String>,
     /// How they are written; `None`: text where standard error is a terminal, otherwise JSON.
     pub log_format: Option<LogFormat>,
+    /// Collector of traces, spoken to as OTLP over HTTP: `http://127.0.0.1:4318`. `None`: no spans are sent.
+    pub otlp_endpoint: Option<String>,
 }
 
 /// The form of log lines.
@@ -81,6 +83,7 @@ impl Default for Settings {
             stop_grace: Duration::from_secs(10),
             log: None,
             log_format: None,
+            otlp_endpoint: None,
         }
     }
 }
@@ -213,7 +216,7 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 type Setter = fn(&mut Settings, &str) -> Result<(), String>;
 
 /// Every setting by its name.
-const SETTINGS: [(&str, Setter); 20] = [
+const SETTINGS: [(&str, Setter); 21] = [
     ("plugins", |s, v| folder(v).map(|v| s.plugins = v)),
     ("data", |s, v| folder(v).map(|v| s.data = v)),
     ("listen", |s, v| address(v).map(|v| s.listen = v)),
@@ -237,6 +240,7 @@ const SETTINGS: [(&str, Setter); 20] = [
         Ok(())
     }),
     ("log_format", |s, v| log_format(v).map(|v| s.log_format = v)),
+    ("otlp_endpoint", |s, v| collector(v).map(|v| s.otlp_endpoint = Some(v))),
 ];
 
 fn setter(name: &str) -> Option<Setter> {
@@ -351,6 +355,18 @@ fn origins(text: &str) -> Result<Vec<String>, String> {
             }
         })
         .collect()
+}
+
+fn collector(text: &str) -> Result<String, String> {
+    let plain =
+        text.strip_prefix("http://").is_some_and(|rest| !rest.is_empty() && !rest.contains(['@', '?', '#', ' ']));
+    if plain {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "{text:?} is no collector that can be reached; write http://HOST:PORT, such as http://127.0.0.1:4318 (for \
+                 TLS put a collector beside the host)"
+    ))
 }
 
 fn log_format(text: &str) -> Result<Option<LogFormat>, String> {

@@ -18,6 +18,7 @@ use crate::clock::SystemClock;
 use crate::config::Settings;
 use crate::http::{self, Door};
 use crate::ids::SystemIds;
+use crate::trace::Exporter;
 
 /// The name of the local socket in the data folder.
 const SOCKET: &str = "oncehost.sock";
@@ -27,7 +28,9 @@ const SOCKET_PATH: usize = 100;
 /// The most connections at one time over TCP, and over the local socket.
 const CONNECTIONS: usize = 8192;
 const LOCAL_CONNECTIONS: usize = 64;
-/// How often expired replies and marks are looked for; a call checks its own record's age by itself.
+/// When expired replies and marks are looked for after the start, and how often then; a call checks its own
+/// record's age by itself.
+const CLEAR_FIRST: Duration = Duration::from_secs(60);
 const CLEAR_EVERY: Duration = Duration::from_secs(600);
 
 /// Opens the data and the plugins with the machine's clock and ids.
@@ -103,11 +106,16 @@ impl Server {
             let _nobody_listens = stopper.send(true);
         };
         let all = async {
+            let mut exporter = app.exporter();
             tokio::select! {
                 _ = async { tokio::join!(over_tcp, over_local, stopping) } => {}
-                () = clear_now_and_then(&app) => {}
+                () = clear_now_and_then(&app, CLEAR_FIRST, CLEAR_EVERY) => {}
+                () = export(&mut exporter) => {}
             }
             app.close().await;
+            if let Some(exporter) = &mut exporter {
+                exporter.rest().await;
+            }
             if let Ok(path) = Reach::of(&app.settings.data) {
                 let _gone = std::fs::remove_file(&path.path);
             }
@@ -120,8 +128,8 @@ impl Server {
 }
 
 /// Clears what is no longer kept under keys, for as long as the host serves.
-async fn clear_now_and_then(app: &App) {
-    let mut rounds = tokio::time::interval(CLEAR_EVERY);
+async fn clear_now_and_then(app: &App, first: Duration, every: Duration) {
+    let mut rounds = tokio::time::interval_at(tokio::time::Instant::now() + first, every);
     rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         rounds.tick().await;
@@ -130,6 +138,14 @@ async fn clear_now_and_then(app: &App) {
             Ok((replies, marks)) => tracing::info!(replies, marks, "cleared what is no longer kept under keys"),
             Err(failure) => tracing::warn!("clearing of old keys failed and is tried again later: {failure}"),
         }
+    }
+}
+
+/// Sends spans to the collector, where there is one, for as long as the host serves.
+async fn export(exporter: &mut Option<Exporter>) {
+    match exporter {
+        Some(exporter) => exporter.run().await,
+        None => std::future::pending().await,
     }
 }
 

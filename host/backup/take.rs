@@ -41,12 +41,14 @@ impl Held {
         }
         let partial = beside(to, ".partial")?;
         let made = DirBuilder::new().mode(0o700).create(&partial);
-        made.map_err(|error| match error.kind() {
-            io::ErrorKind::AlreadyExists => BackupError(format!(
+        made.map_err(|error| {
+            if error.kind() != io::ErrorKind::AlreadyExists {
+                return BackupError::at("make", &partial, &error);
+            }
+            BackupError(format!(
                 "{} is there: another backup to this name is under way, or one was killed; remove it in that case",
                 partial.display()
-            )),
-            _ => BackupError::at("make", &partial, &error),
+            ))
         })?;
         let written = self.fill(&partial, go_on).and_then(|manifest| {
             finish(&partial, to, &manifest)?;

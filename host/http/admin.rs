@@ -16,7 +16,6 @@ use crate::clock::Millis;
 use crate::failure::{Code, Failure};
 use crate::plugin::{Fault, KeyRule, Kind, Plugin, Replay};
 use crate::schema::{self, ApplyError, Plan};
-use crate::store::StoreError;
 use crate::store::sqlite::Shared as Database;
 
 /// The plugins as they are loaded, and the faults of those that are not.
@@ -134,7 +133,7 @@ fn one_schema(
     let refused = |plan: &Plan| json!({ "refused": true, "plan": plan, "text": headed(&schema::render(plan)) });
     Ok(match verb {
         SchemaVerb::Plan => {
-            let plan = schema::plan(&connection, &plugin.schema, allow).map_err(StoreError::from)?;
+            let plan = schema::plan(&connection, &plugin.schema, allow)?;
             json!({ "refused": !plan.refusals.is_empty(), "plan": plan, "text": headed(&schema::render(&plan)) })
         }
         SchemaVerb::Apply => match schema::apply(&mut connection, &plugin.schema, allow, now) {
@@ -146,10 +145,10 @@ fn one_schema(
                 json!({ "refused": false, "applied": applied, "text": headed(&text) })
             }
             Err(ApplyError::Refused(plan)) => refused(&plan),
-            Err(ApplyError::Store(error)) => return Err(StoreError::from(error).into()),
+            Err(ApplyError::Store(error)) => return Err(error.into()),
         },
         SchemaVerb::Status => {
-            let status = schema::status(&connection, &plugin.schema).map_err(StoreError::from)?;
+            let status = schema::status(&connection, &plugin.schema)?;
             let text = match status.state {
                 schema::State::Equal => "  as schema.sql wants it".to_owned(),
                 schema::State::Pending => {

@@ -2,17 +2,18 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
 use axum::middleware::Next;
 
+use super::problem::Problem;
 use super::reply::{self, EXPIRES, KEY, REPLAYED, REQUEST_ID, TENANT};
+use super::watch::Watched;
 use super::{Door, Shared};
 use crate::failure::{Code, Failure};
-use crate::idempotency::Caller;
+use crate::idempotency::{CallError, Caller};
 
 /// The id of one request, in its reply and in the log.
 #[derive(Clone, Debug)]
@@ -21,8 +22,8 @@ pub(super) struct RequestId(pub Arc<str>);
 /// Gives the request its id, turns away whom the door does not let in, and finishes the reply's headers.
 pub(super) async fn pass(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response<Body> {
     let id = RequestId(request_id(request.headers(), &shared));
-    let begun = Instant::now();
-    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let watched = Watched::begin(&request, &id, &shared.app);
+    request.extensions_mut().insert(watched.origin.clone());
     let asking = request.headers().get(header::ORIGIN).cloned();
     let other = asking.filter(|origin| listed(origin, &shared.app.settings.origins));
     request.extensions_mut().insert(id.clone());
@@ -43,8 +44,7 @@ pub(super) async fn pass(State(shared): State<Arc<Shared>>, mut request: Request
     if let Some(origin) = other {
         share(headers, origin);
     }
-    let (status, elapsed) = (response.status().as_u16(), begun.elapsed());
-    tracing::debug!(request_id = %id.0, %method, path = uri.path(), status, ?elapsed, "answered");
+    watched.end(response.status());
     response
 }
 
@@ -170,17 +170,19 @@ pub fn is_tenant(text: &[u8]) -> bool {
 
 impl Shared {
     /// The reply to an error; what the caller could not have put right is logged.
-    pub(super) fn problem(
-        &self,
-        error: impl Into<crate::idempotency::CallError>,
-        RequestId(id): &RequestId,
-    ) -> Response<Body> {
+    pub(super) fn problem(&self, error: impl Into<CallError>, RequestId(id): &RequestId) -> Response<Body> {
         let error = error.into();
-        let problem = super::problem::Problem::new(&error, id, self.app.settings.dev);
-        if let (500.., crate::idempotency::CallError::Failure(failure)) = (problem.status, &error) {
+        let problem = Problem::new(&error, id, self.app.settings.dev);
+        if let (500.., CallError::Failure(failure)) = (problem.status, &error) {
+            let (code, detail) = (failure.code.name(), &failure.detail);
             let place = failure.position.as_ref().map(ToString::to_string);
-            let (code, details) = (failure.code.name(), &failure.details);
-            tracing::error!(request_id = %id, error = code, position = place, details = %details, "{}", failure.detail);
+            let details = (!failure.details.is_null()).then(|| failure.details.to_string());
+            if failure.code == Code::Overloaded {
+                // One line a refused call would make a rush worse.
+                tracing::debug!(request_id = %id, error = code, "{detail}");
+            } else {
+                tracing::error!(request_id = %id, error = code, position = place, details, "{detail}");
+            }
         }
         reply::problem(&problem)
     }

@@ -21,6 +21,7 @@ pub mod door;
 pub mod listen;
 pub mod problem;
 pub mod reply;
+mod watch;
 
 /// The way by which requests come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -15,6 +15,7 @@ use crate::plugin::{Action, InputSchema, KeyRule, Kind, Plugin, Replay};
 use crate::script::{EngineLimits, RunLimits};
 use crate::store::sqlite::Tx;
 use crate::store::sqlite::keys::{self, KeyId, KeyRecord};
+use crate::trace::{Facts, Origin};
 
 mod in_flight;
 pub mod key;
@@ -48,6 +49,7 @@ pub struct Request {
     pub key: Vec<Vec<u8>>,
     /// The body, expected to be I-JSON.
     pub body: Vec<u8>,
+    pub origin: Origin,
 }
 
 /// Does one call: checks it in the contract's order, replays or runs it, and gives the reply once it is on disk.
@@ -62,9 +64,25 @@ pub async fn call(
 ) -> Result<Outcome, InvokeError> {
     let admitted = admit(app, &request, authenticate).inspect_err(|failure| app.metrics.turned_away(failure.code))?;
     let (metrics, action) = (app.metrics.plugin(&admitted.plugin.id), admitted.action.clone());
-    let called = keyed(app, &request.key, admitted, &metrics).await;
-    metrics.call(&action.name, counted(&called));
+    let now = app.clock.now();
+    let run = Run { now, invocation: app.ids.rising(now).to_string(), origin: request.origin };
+    let told = run.origin.facts.clone().map(|facts| (facts, admitted.caller.tenant.clone(), run.invocation.clone()));
+    let called = keyed(app, &request.key, admitted, run, &metrics).await;
+    let outcome = counted(&called);
+    metrics.call(&action.name, outcome);
+    if let Some((facts, tenant, invocation)) = told {
+        let (plugin, action) = (request.plugin, request.action);
+        // Nobody else fills them in.
+        let _once = facts.set(Facts { plugin, action, tenant, invocation, outcome: outcome.name() });
+    }
     called
+}
+
+/// What tells one run from all others.
+struct Run {
+    now: Millis,
+    invocation: String,
+    origin: Origin,
 }
 
 /// A call that may be tried: its body is JSON, its caller known, and there is such an action.
@@ -100,6 +118,7 @@ async fn keyed(
     app: &Arc<App>,
     key: &[Vec<u8>],
     admitted: Admitted,
+    run: Run,
     metrics: &PluginMetrics,
 ) -> Result<Outcome, InvokeError> {
     let Admitted { input, caller, plugin, action } = admitted;
@@ -135,7 +154,7 @@ async fn keyed(
         }),
         None => Box::new(Keyless),
     };
-    let now = app.clock.now();
+    let now = run.now;
     let invocation = Invocation {
         entry: action.entry,
         input_fault: action.input.as_ref().and_then(|schema| check_input(schema, &input)),
@@ -154,7 +173,8 @@ async fn keyed(
             tenant: caller.tenant,
             operation,
             key,
-            invocation: app.ids.rising(now).to_string(),
+            invocation: run.invocation,
+            origin: run.origin,
             now,
             may_write: action.kind == Kind::Write,
             ids: app.ids.clone(),

@@ -44,7 +44,8 @@ impl Outcome {
         }
     }
 
-    fn name(self) -> &'static str {
+    /// The label; `ok`, `replayed`, `refused`, or the name of an error.
+    pub fn name(self) -> &'static str {
         match self {
             Outcome::Ok => "ok",
             Outcome::Replayed => "replayed",
@@ -114,6 +115,7 @@ struct Gauges {
     open: Gauge,
     loaded: Gauge,
     broken: Gauge,
+    spans_dropped: Counter,
     process: process::Gauges,
 }
 
@@ -123,6 +125,8 @@ pub struct Standing {
     pub lanes: Vec<LaneStanding>,
     pub plugins_loaded: usize,
     pub plugins_broken: usize,
+    /// Spans that did not reach the collector, where there is one.
+    pub spans_dropped: Option<u64>,
 }
 
 /// How one plugin's lane stands at the moment.
@@ -183,6 +187,8 @@ impl Gauges {
         to.register("lane_threads", "Threads of lanes", self.threads.clone());
         to.register("lanes_open", "Lanes with at least one thread", self.open.clone());
         to.register("plugins_loaded", "Plugins that serve", self.loaded.clone());
+        let help = "Spans that did not reach the collector";
+        to.register("spans_dropped", help, self.spans_dropped.clone());
         to.register("plugins_broken", "Plugins that did not load", self.broken.clone());
     }
 
@@ -200,6 +206,8 @@ impl Gauges {
         self.open.set(signed(open));
         self.loaded.set(signed(standing.plugins_loaded));
         self.broken.set(signed(standing.plugins_broken));
+        let dropped = standing.spans_dropped.unwrap_or(0);
+        self.spans_dropped.inc_by(dropped.saturating_sub(self.spans_dropped.get()));
         self.process.set(&Process::look());
     }
 }
@@ -372,7 +380,7 @@ mod tests {
     fn lanes_show_as_they_stand_when_asked() {
         let metrics = Metrics::default();
         let lane = LaneStanding { plugin: "shop".to_owned(), waiting: [3, 0], threads: [1, 0] };
-        let standing = Standing { lanes: vec![lane], plugins_loaded: 1, plugins_broken: 2 };
+        let standing = Standing { lanes: vec![lane], plugins_loaded: 1, plugins_broken: 2, spans_dropped: None };
         let text = metrics.text(&standing);
         assert!(line(&text, r#"oncehost_queue_depth{plugin="shop",lane="write"}"#).ends_with(" 3"));
         assert!(line(&text, "oncehost_lanes_open").ends_with(" 1"));

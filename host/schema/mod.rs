@@ -5,6 +5,7 @@ use std::collections::BTreeMap;
 use sha2::{Digest, Sha256};
 
 use crate::codec::Value;
+use crate::failure::{Code, Failure};
 
 pub mod apply;
 mod checks;
@@ -49,6 +50,17 @@ pub enum SchemaError {
     /// The steps did not lead to what was wanted: a fault of the host.
     #[error("{0}")]
     Outcome(String),
+}
+
+impl From<SchemaError> for Failure {
+    fn from(error: SchemaError) -> Self {
+        let code = match error {
+            SchemaError::Database(_) => Code::Unavailable,
+            SchemaError::Rows(_) => Code::Constraint,
+            SchemaError::Outcome(_) => Code::Schema,
+        };
+        Failure::new(code, error.to_string())
+    }
 }
 
 /// The tables of a plugin.

@@ -19,6 +19,7 @@ mod realm;
 mod state;
 mod values;
 mod walk;
+mod web;
 
 pub use engine::Engine;
 

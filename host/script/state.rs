@@ -204,6 +204,14 @@ impl State {
         fraction
     }
 
+    pub fn random_bytes(&self, length: usize) -> Vec<u8> {
+        let mut bytes = vec![0; length];
+        if let Some(random) = self.random.borrow_mut().as_mut() {
+            random.fill_bytes(&mut bytes);
+        }
+        bytes
+    }
+
     /// Notes a rejected promise, or that somebody took care of it after all.
     pub fn rejected<'js>(&self, ctx: &Ctx<'js>, promise: JsValue<'js>, reason: JsValue<'js>, handled: bool) {
         let mut rejections = self.rejections.borrow_mut();

@@ -1,7 +1,6 @@
 //! Where data rests: the tables of plugins and the host's own records about them.
 
 use crate::failure::{Code, Failure};
-use crate::schema::SchemaError;
 
 pub mod sqlite;
 
@@ -26,17 +25,6 @@ pub enum StoreError {
     /// The database cannot be reached, is full, or failed.
     #[error("{0}")]
     Unavailable(String),
-}
-
-impl From<SchemaError> for StoreError {
-    fn from(error: SchemaError) -> Self {
-        let text = error.to_string();
-        match error {
-            SchemaError::Database(_) => StoreError::Unavailable(text),
-            SchemaError::Rows(_) => StoreError::Constraint(text),
-            SchemaError::Outcome(_) => StoreError::Schema(text),
-        }
-    }
 }
 
 impl From<StoreError> for Failure {

@@ -15,6 +15,7 @@ use hyper_util::rt::TokioIo;
 use serde_json::{Value as Json, json};
 use tokio::net::TcpStream;
 use tokio::sync::mpsc;
+use tokio::task::JoinSet;
 
 use super::hex;
 
@@ -83,6 +84,8 @@ impl Sink {
 #[derive(Debug)]
 pub struct Exporter {
     spans: mpsc::Receiver<Span>,
+    /// Taken, and not sent yet.
+    batch: Vec<Span>,
     dropped: Arc<AtomicU64>,
     /// `http://HOST:PORT`, perhaps with a path.
     endpoint: String,
@@ -94,32 +97,35 @@ pub fn exporter(endpoint: &str) -> (Sink, Exporter) {
     let (sender, spans) = mpsc::channel(WAITING);
     let dropped = Arc::new(AtomicU64::new(0));
     let endpoint = endpoint.trim_end_matches('/').to_owned();
-    (Sink { spans: sender, dropped: dropped.clone() }, Exporter { spans, dropped, endpoint, failing: false })
+    (
+        Sink { spans: sender, dropped: dropped.clone() },
+        Exporter { spans, batch: Vec::new(), dropped, endpoint, failing: false },
+    )
 }
 
 impl Exporter {
     /// Sends what comes, until nobody is left who could hand in more.
     pub async fn run(&mut self) {
-        let mut batch = Vec::new();
-        while self.spans.recv_many(&mut batch, BATCH).await > 0 {
-            let more = async { while batch.len() < BATCH && self.spans.recv_many(&mut batch, BATCH).await > 0 {} };
+        while self.spans.recv_many(&mut self.batch, BATCH).await > 0 {
+            let (spans, batch) = (&mut self.spans, &mut self.batch);
+            let more = async { while batch.len() < BATCH && spans.recv_many(batch, BATCH).await > 0 {} };
             let _whole = tokio::time::timeout(EVERY, more).await;
-            self.send(std::mem::take(&mut batch)).await;
+            self.send().await;
         }
     }
 
     /// Sends what is there, once.
     pub async fn rest(&mut self) {
-        let mut batch = Vec::new();
         while let Ok(span) = self.spans.try_recv() {
-            batch.push(span);
+            self.batch.push(span);
         }
-        if !batch.is_empty() {
-            self.send(batch).await;
+        if !self.batch.is_empty() {
+            self.send().await;
         }
     }
 
-    async fn send(&mut self, spans: Vec<Span>) {
+    async fn send(&mut self) {
+        let spans = std::mem::take(&mut self.batch);
         let sent = tokio::time::timeout(TIME, post(&self.endpoint, &document(&spans))).await;
         let failed = match sent {
             Ok(Ok(())) => None,
@@ -152,17 +158,12 @@ async fn post(endpoint: &str, document: &Json) -> Result<(), String> {
         .header(header::CONTENT_TYPE, "application/json")
         .body(Full::new(Bytes::from(document.to_string())))
         .map_err(|error| error.to_string())?;
-    let asking = async {
-        let response = sender.send_request(request).await.map_err(told)?;
-        let status = response.status();
-        response.into_body().collect().await.map_err(told)?;
-        if status.is_success() { Ok(()) } else { Err(format!("it answered {status}")) }
-    };
-    tokio::pin!(connection);
-    tokio::select! {
-        answered = asking => answered,
-        ended = &mut connection => Err(ended.err().map_or_else(|| "it closed the connection".to_owned(), told)),
-    }
+    let mut background = JoinSet::new();
+    background.spawn(connection);
+    let response = sender.send_request(request).await.map_err(told)?;
+    let status = response.status();
+    response.into_body().collect().await.map_err(told)?;
+    if status.is_success() { Ok(()) } else { Err(format!("it answered {status}")) }
 }
 
 fn document(spans: &[Span]) -> Json {

@@ -25,13 +25,18 @@ pub struct Origin {
 }
 
 impl Origin {
+    /// The request's id, where there was a request.
+    pub fn request(&self) -> Option<&str> {
+        Some(self.request_id.as_ref()).filter(|id| !id.is_empty())
+    }
+
     /// The trace's id for log lines, 32 hex digits.
     pub fn trace_id(&self) -> Option<String> {
         self.trace.as_ref().map(|trace| hex(&trace.id))
     }
 
     /// Records a part of the call, from `began` until now, where the trace is collected.
-    pub fn part(&self, name: &'static str, began: Instant, ids: &dyn Ids, attributes: Vec<(&'static str, Value)>) {
+    pub fn part(&self, name: &'static str, began: Instant, ids: &dyn Ids) {
         let Some(trace) = &self.trace else { return };
         if let Some(sink) = trace.sink.as_ref().filter(|_| trace.sampled) {
             let (start, end) = (trace.nanos(began), trace.nanos(Instant::now()));
@@ -44,7 +49,7 @@ impl Origin {
                 kind: Kind::Internal,
                 start,
                 end,
-                attributes,
+                attributes: Vec::new(),
                 error: None,
             };
             sink.send(span);

@@ -74,8 +74,13 @@ pub struct Process {
 
 impl Process {
     /// Starts a command that runs a host, and waits until it says where it listens.
-    pub fn start(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+    pub fn start(command: Command) -> Self {
+        Self::logging(command, Stdio::inherit())
+    }
+
+    /// The same, with its log going to `log`.
+    pub fn logging(mut command: Command, log: Stdio) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let url = lines
             .by_ref()

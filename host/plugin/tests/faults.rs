@@ -171,3 +171,9 @@ fn a_bad_regular_expression_is_a_syntax_error() {
     let found = faults(&[("a.ts", "const a = /(/")]);
     assert!(found.len() == 1 && found[0].starts_with("p/a.ts:1:"), "{found:?}");
 }
+
+#[test]
+fn an_export_of_nothing_is_a_syntax_error() {
+    let found = faults(&[("a.ts", "export { nothing }")]);
+    assert!(found.len() == 1 && found[0].starts_with("p/a.ts:1:10: syntax error: "), "{found:?}");
+}

@@ -270,3 +270,14 @@ fn source_that_is_nested_without_end_is_a_fault_and_no_crash() {
         assert!(about(within_our_limits_but_not_the_engines).unwrap().contains("limits.stack"), "{found:?}");
     }
 }
+
+#[test]
+fn faults_of_the_schema_have_their_line() {
+    let found = faults(&[
+        ("schema.sql", "CREATE TABLE a (id TEXT PRIMARY KEY);\n\nCREATE TABLE b (id VARCHAR PRIMARY KEY);\n"),
+        ("plugin.json", r#"{ "id": "shop", "version": "1.0.0", "sharedTables": ["none"] }"#),
+    ]);
+    assert!(found.iter().any(|it| it.starts_with("shop/schema.sql:3: ")), "{found:?}");
+    let found = faults(&[("plugin.json", r#"{ "id": "shop", "version": "1.0.0", "sharedTables": ["none"] }"#)]);
+    assert!(found.len() == 1 && found[0].contains("none"), "{found:?}");
+}

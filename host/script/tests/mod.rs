@@ -16,6 +16,7 @@ mod realm;
 mod results;
 mod runs;
 mod thrown;
+mod web;
 
 /// What the host was asked and told, shared with the test.
 #[derive(Default)]

@@ -66,7 +66,9 @@ impl Snapshot {
             match step {
                 StepResult::Done => break,
                 StepResult::More => {}
-                StepResult::Busy | StepResult::Locked | _ => return Err(StoreError::Unavailable("another process holds a lock on the database".to_owned())),
+                StepResult::Busy | StepResult::Locked | _ => {
+                    return Err(StoreError::Unavailable("another process holds a lock on the database".to_owned()));
+                }
             }
         }
         drop(backup);

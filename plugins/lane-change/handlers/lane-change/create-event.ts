@@ -1,4 +1,5 @@
 import type { ActionConfig, HandlerCtx } from '@oncehost/sdk/plugin'
+import { INSTANT } from '../../lib/instant.ts'
 import { must } from '../../lib/must.ts'
 
 export const config = {
@@ -10,7 +11,7 @@ export const config = {
     required: ['event_key', 'crossed_at', 'obj_id', 'region_id'],
     properties: {
       event_key: { type: 'string', minLength: 1, maxLength: 500 },
-      crossed_at: { type: 'string', minLength: 1 },
+      crossed_at: { type: 'string', pattern: INSTANT },
       obj_id: { type: 'string', minLength: 1, maxLength: 100 },
       region_id: { type: 'string', minLength: 1, maxLength: 100 },
       camera_id: { type: 'string', minLength: 1, maxLength: 100 },

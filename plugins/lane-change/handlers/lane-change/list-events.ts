@@ -1,4 +1,5 @@
 import type { ActionConfig, Where } from '@oncehost/sdk/plugin'
+import { INSTANT } from '../../lib/instant.ts'
 import { must } from '../../lib/must.ts'
 
 export const config = {
@@ -10,8 +11,8 @@ export const config = {
       region_id: { type: 'string' },
       obj_id: { type: 'string' },
       status: { enum: ['pending_video', 'video_bound', 'pushed'] },
-      from: { type: 'string', description: 'crossed at this instant or later' },
-      until: { type: 'string', description: 'crossed before this instant' },
+      from: { type: 'string', pattern: INSTANT, description: 'crossed at this instant or later' },
+      until: { type: 'string', pattern: INSTANT, description: 'crossed before this instant' },
       newest_first: { type: 'boolean' },
       limit: { type: 'integer', minimum: 1, maximum: 1000 },
       cursor: { type: 'string', minLength: 1, description: 'next_cursor of the page before' },
@@ -40,11 +41,16 @@ export function handle(query: Query) {
   if (query.from !== undefined) span.gte = query.from
   if (query.until !== undefined) span.lt = query.until
   if (query.from !== undefined || query.until !== undefined) where.crossed_at = span
-  const { records, nextCursor } = must(store.list('lane_change_event', {
+  const page = store.list('lane_change_event', {
     where,
     orderBy: { crossed_at: query.newest_first === true ? 'desc' : 'asc' },
     limit: query.limit,
     cursor: query.cursor,
-  }))
+  })
+  if (!page.ok && page.error.code === 'CONTRACT' && query.cursor !== undefined) {
+    // The rest of the query is ours, so what breaks the rules is the caller's cursor.
+    throw new BizError('BAD_CURSOR', page.error.message)
+  }
+  const { records, nextCursor } = must(page)
   return { events: records, next_cursor: nextCursor }
 }

@@ -35,12 +35,17 @@ export function handle(query: Query) {
   if (query.status !== undefined) where.status = { in: query.status }
   if (query.number_prefix !== undefined) where.order_number = { startsWith: query.number_prefix }
   if (query.min_total_cents !== undefined) where.total_cents = { gte: query.min_total_cents }
-  const { records, nextCursor } = must(store.list('customer_order', {
+  const page = store.list('customer_order', {
     where,
     orderBy: sorted(query.sort ?? 'newest'),
     limit: query.limit,
     cursor: query.cursor,
-  }))
+  })
+  if (!page.ok && page.error.code === 'CONTRACT' && query.cursor !== undefined) {
+    // The rest of the query is ours, so what breaks the rules is the caller's cursor.
+    throw new BizError('BAD_CURSOR', page.error.message)
+  }
+  const { records, nextCursor } = must(page)
   return { orders: records, next_cursor: nextCursor }
 }
 

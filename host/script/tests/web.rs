@@ -1,0 +1,73 @@
+//! The language environment that authors expect.
+
+use super::*;
+
+#[test]
+fn pieces_of_the_web_platform_are_there() {
+    for (code, gives) in [
+        (
+            "const u = new URL('../b?x=1&y=a+b#h', 'https://me:pw@example.com:8080/a/c'); return [u.href, u.origin, u.protocol, u.username, u.password, u.host, u.hostname, u.port, u.pathname, u.search, u.hash]",
+            r##"["https://me:pw@example.com:8080/b?x=1&y=a+b#h","https://example.com:8080","https:","me","pw","example.com:8080","example.com","8080","/b","?x=1&y=a+b","#h"]"##,
+        ),
+        (
+            "const u = new URL('http://a/'); u.searchParams.append('k', 'v é&'); u.pathname = '/x y'; u.hash = 'z'; return u",
+            r##""http://a/x%20y?k=v+%C3%A9%26#z""##,
+        ),
+        (
+            "const u = new URL('http://a/?q=1'); u.search = '?r=2'; return [u.searchParams.get('r'), u.searchParams.get('q')]",
+            r#"["2",null]"#,
+        ),
+        ("return [URL.canParse('x'), URL.canParse('http://x'), URL.parse('nope')]", "[false,true,null]"),
+        (
+            "const p = new URLSearchParams('?a=1&b=2&a=%E2%82%AC+3'); p.set('b', 'x=y'); p.sort(); return [p.getAll('a'), p.has('c'), p.size, String(p), [...p]]",
+            r#"[["1","€ 3"],false,3,"a=1&a=%E2%82%AC+3&b=x%3Dy",[["a","1"],["a","€ 3"],["b","x=y"]]]"#,
+        ),
+        ("return String(new URLSearchParams({ a: 1, b: 'c d' }))", r#""a=1&b=c+d""#),
+        (
+            "return [new TextEncoder().encode('é€😀'), new TextDecoder().decode(new Uint8Array([0xef, 0xbb, 0xbf, 0x61, 0xff]))]",
+            "[\"w6nigqzwn5iA\",\"a\u{fffd}\"]",
+        ),
+        (
+            "const d = new TextDecoder(); return d.decode(new Uint8Array([0xe2, 0x82]), { stream: true }) + d.decode(new Uint8Array([0xac]))",
+            r#""€""#,
+        ),
+        (
+            "try { new TextDecoder('utf-8', { fatal: true }).decode(new Uint8Array([255])) } catch (e) { return e.name }",
+            r#""TypeError""#,
+        ),
+        ("return [btoa('hello\\xff'), atob('aGVsbG//').length]", r#"["aGVsbG//",6]"#),
+        (
+            "try { btoa('€') } catch (e) { return [e.name, e instanceof DOMException] }",
+            r#"["InvalidCharacterError",true]"#,
+        ),
+        (
+            "const a = { d: new Date(5), m: new Map([[1, { x: 1 }]]), s: new Set([1]), b: new Uint8Array([1]), r: /x/g }; a.self = a; const c = structuredClone(a); return [c !== a, c.self === c, c.d.getTime(), c.m.get(1).x, c.s.has(1), c.b, c.r.flags]",
+            r#"[true,true,5,1,true,"AQ==","g"]"#,
+        ),
+        ("try { structuredClone(() => 1) } catch (e) { return e.name }", r#""DataCloneError""#),
+        (
+            "return crypto.subtle.digest('SHA-256', new TextEncoder().encode('abc')).then((d) => new Uint8Array(d).toHex())",
+            r#""ba7816bf8f01cfea414140de5dae2223b00361a396177a9cb410ff61f20015ad""#,
+        ),
+        (
+            "return /^[0-9a-f]{8}-[0-9a-f]{4}-4[0-9a-f]{3}-[89ab][0-9a-f]{3}-[0-9a-f]{12}$/.test(crypto.randomUUID())",
+            "true",
+        ),
+        ("const a = crypto.getRandomValues(new Uint32Array(4)); return new Set(a).size", "4"),
+        ("return crypto.getRandomValues(new Float64Array(1)) && 1", "!"),
+    ] {
+        let outcome = once(&format!("(input, ctx) => {{ {code} }}"));
+        match outcome {
+            Ok(text) => assert_eq!(text, gives, "{code}"),
+            Err(error) => assert_eq!(gives, "!", "{code}: {error:?}"),
+        }
+    }
+}
+
+#[test]
+fn random_identifiers_follow_the_seed() {
+    let mut bench = Bench::new();
+    let draw = "() => [crypto.randomUUID(), crypto.getRandomValues(new Uint8Array(4)), Math.random()]";
+    let first = bench.handle(draw).unwrap();
+    assert_eq!(bench.handle(draw).unwrap(), first);
+}
