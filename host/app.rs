@@ -163,7 +163,7 @@ impl App {
     }
 
     async fn clear_plugin(&self, plugin: &str) -> Result<(usize, usize), Failure> {
-        let (replies_before, marks_before) = self.kept_since();
+        let (replies_before, marks_before) = self.settings.kept_since(self.clock.now());
         let (lane, mut after, mut replies, mut marks) = (self.lane(plugin), 0, 0, 0);
         loop {
             let cleared = lane.exclusive(move |shared| clear(shared, replies_before, marks_before, after)).await??;
@@ -175,14 +175,6 @@ impl App {
                 return Ok((replies, marks));
             }
         }
-    }
-
-    /// The instants at or before which replies, and marks, were committed that are no longer kept.
-    pub fn kept_since(&self) -> (Millis, Millis) {
-        let now = self.clock.now();
-        let before =
-            |kept: std::time::Duration| now.saturating_sub(Millis::try_from(kept.as_millis()).unwrap_or(Millis::MAX));
-        (before(self.settings.reply_kept), before(self.settings.mark_kept))
     }
 
     /// Takes hold of all databases as they are at one moment, for a backup.

@@ -49,6 +49,8 @@ pub struct Settings {
     pub log_format: Option<LogFormat>,
     /// Collector of traces, spoken to as OTLP over HTTP: `http://127.0.0.1:4318`. `None`: no spans are sent.
     pub otlp_endpoint: Option<String>,
+    /// Which settings were given, and where: a flag, a name in the environment, or a line of the file.
+    pub given: Vec<(&'static str, String)>,
 }
 
 /// The form of log lines.
@@ -84,6 +86,7 @@ impl Default for Settings {
             log: None,
             log_format: None,
             otlp_endpoint: None,
+            given: Vec::new(),
         }
     }
 }
@@ -106,6 +109,19 @@ const FILE: &str = "oncehost.toml";
 const PREFIX: &str = "ONCEHOST_";
 
 impl Settings {
+    /// The instants at or before which replies, and marks, were committed that are no longer kept at `now`.
+    pub fn kept_since(&self, now: i64) -> (i64, i64) {
+        let before = |kept: Duration| now.saturating_sub(i64::try_from(kept.as_millis()).unwrap_or(i64::MAX));
+        (before(self.reply_kept), before(self.mark_kept))
+    }
+
+    /// Notes where a setting was given; a later place wins.
+    fn note(&mut self, name: &str, from: String) {
+        let known = SETTINGS.iter().find(|(known, _)| *known == name).map(|(known, _)| *known);
+        self.given.retain(|(given, _)| *given != name);
+        self.given.extend(known.map(|known| (known, from)));
+    }
+
     /// Reads the settings file and the environment and puts the flags over them.
     ///
     /// # Errors
@@ -145,7 +161,10 @@ impl Settings {
             let Some(key) = name.strip_prefix(PREFIX) else { continue };
             let key = key.to_ascii_lowercase();
             match setter(&key) {
-                Some(set) => set(&mut settings, value).map_err(|why| ConfigError(format!("{name}: {why}")))?,
+                Some(set) => {
+                    set(&mut settings, value).map_err(|why| ConfigError(format!("{name}: {why}")))?;
+                    settings.note(&key, name.clone());
+                }
                 // Orchestrators set names of their own behind this prefix (ONCEHOST_SERVICE_HOST): only a likely
                 // slip of the pen is an error.
                 None if key != "config" => {
@@ -161,6 +180,7 @@ impl Settings {
             let Some(set) = setter(name) else { continue };
             let flag = name.replace('_', "-");
             set(&mut settings, value).map_err(|why| ConfigError(format!("--{flag}: {why}")))?;
+            settings.note(name, format!("--{flag}"));
         }
         if settings.mark_kept < settings.reply_kept {
             return Err(ConfigError(
@@ -189,6 +209,7 @@ impl Settings {
                 ConfigError(format!("{place}: {name} takes a string, a whole number or an array of strings"))
             })?;
             set(self, &value).map_err(|why| ConfigError(format!("{place}: {name}: {why}")))?;
+            self.note(name, place);
             // Folders in the file are meant from where the file is.
             let base = path.parent().unwrap_or(Path::new(""));
             match name {
@@ -397,6 +418,11 @@ mod tests {
         let flags = [("stop_grace", "3s".to_owned())];
         let got = Settings::merge(Some((Path::new("oncehost.toml"), text)), &env, &flags).unwrap();
         assert_eq!(got.queue, 1);
+        let given = got.given.iter().map(|(name, from)| format!("{name} from {from}")).collect::<Vec<_>>();
+        assert_eq!(
+            given,
+            ["queue from oncehost.toml:1", "key_wait from ONCEHOST_KEY_WAIT", "stop_grace from --stop-grace"]
+        );
         assert_eq!(got.key_wait, Duration::from_secs(2));
         assert_eq!(got.stop_grace, Duration::from_secs(3));
     }

@@ -86,7 +86,10 @@ fn is_database(name: &str) -> bool {
 }
 
 /// The databases of a data folder, sorted by name.
-fn databases(data: &Path) -> io::Result<Vec<(String, PathBuf)>> {
+///
+/// # Errors
+/// When the folder cannot be read.
+pub fn databases(data: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     let mut found = Vec::new();
     for entry in fs::read_dir(data)? {
         let entry = entry?;

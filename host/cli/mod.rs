@@ -10,6 +10,7 @@ use crate::config::{ConfigError, Settings, Sources};
 
 mod backup;
 mod dev;
+mod doctor;
 mod invoke;
 mod local;
 mod log;
@@ -67,6 +68,7 @@ enum Command {
     Plugin(plugin::Plugin),
     Backup(backup::Backup),
     Restore(backup::Restore),
+    Doctor(doctor::Doctor),
 }
 
 /// Why a command did not do its work.
@@ -146,6 +148,7 @@ fn run(cli: Cli) -> Result<(), Fail> {
             Command::Plugin(command) => command.run(settings).await,
             Command::Backup(command) => command.run(settings).await,
             Command::Restore(command) => command.run(settings).await,
+            Command::Doctor(command) => command.run(settings).await,
         }
     });
     // Whatever still blocks a thread must not keep the process.

@@ -14,6 +14,7 @@ use super::{Shared, body, reply};
 use crate::app::App;
 use crate::clock::Millis;
 use crate::failure::{Code, Failure};
+use crate::metrics::{LaneStanding, Process};
 use crate::plugin::{Fault, KeyRule, Kind, Plugin, Replay};
 use crate::schema::{self, ApplyError, Plan};
 use crate::store::sqlite::Shared as Database;
@@ -28,6 +29,19 @@ pub fn plugins(app: &App) -> Json {
         .map(|(folder, faults)| json!({ "folder": folder, "faults": faults.iter().map(fault).collect::<Vec<_>>() }))
         .collect();
     json!({ "plugins": loaded, "broken": broken })
+}
+
+/// How the host stands: what `oncehost doctor` asks.
+pub fn health(app: &App) -> Json {
+    let registry = app.registry();
+    let plugins: serde_json::Map<String, Json> =
+        registry.plugins.iter().map(|(id, plugin)| (id.clone(), json!(plugin.hash))).collect();
+    let lane = |lane: &LaneStanding| json!({ "plugin": lane.plugin, "waiting": lane.waiting, "threads": lane.threads, "reliefs": lane.reliefs });
+    let lanes: Vec<Json> = app.standing().lanes.iter().map(lane).collect();
+    json!({
+        "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id(), "threads": Process::look().threads,
+        "unready": app.ready().err(), "plugins": plugins, "lanes": lanes,
+    })
 }
 
 fn loaded(plugin: &Plugin) -> Json {
@@ -161,6 +175,10 @@ fn one_schema(
             json!({ "refused": false, "status": status, "text": headed(&text) })
         }
     })
+}
+
+pub(super) async fn show_health(State(shared): State<Arc<Shared>>) -> Response<Body> {
+    reply::json(StatusCode::OK, &health(&shared.app))
 }
 
 pub(super) async fn show_plugins(State(shared): State<Arc<Shared>>) -> Response<Body> {

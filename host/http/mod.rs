@@ -48,8 +48,10 @@ pub fn router(app: Arc<App>, door: Door) -> Router {
         .route("/metrics", get(metrics))
         .route("/admin/plugins", get(admin::show_plugins));
     if door == Door::Local {
-        router =
-            router.route("/admin/schema/{verb}", post(admin::change_schema)).route("/admin/backup", post(backup::take));
+        router = router
+            .route("/admin/health", get(admin::show_health))
+            .route("/admin/schema/{verb}", post(admin::change_schema))
+            .route("/admin/backup", post(backup::take));
     }
     let paths = router.fallback(not_found).method_not_allowed_fallback(wrong_method).with_state(shared.clone());
     // The door stands around the router, not inside its routes, where the header Allow is not there yet.

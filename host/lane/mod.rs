@@ -228,7 +228,12 @@ impl Lane {
             (door.sender.as_ref().map_or(0, Sender::len), door.threads)
         }
         let (write, read) = (look(&self.write), look(&self.read));
-        LaneStanding { plugin: self.plugin.clone(), waiting: [write.0, read.0], threads: [write.1, read.1] }
+        LaneStanding {
+            plugin: self.plugin.clone(),
+            waiting: [write.0, read.0],
+            threads: [write.1, read.1],
+            reliefs: self.metrics.reliefs(),
+        }
     }
 }
 

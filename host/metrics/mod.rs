@@ -137,6 +137,8 @@ pub struct LaneStanding {
     pub waiting: [usize; 2],
     /// Threads of writers and of readers.
     pub threads: [usize; 2],
+    /// Runs that were given up since the start.
+    pub reliefs: u64,
 }
 
 const LANES: [&str; 2] = ["write", "read"];
@@ -337,6 +339,11 @@ impl PluginMetrics {
         self.wait.observe(time.as_secs_f64());
     }
 
+    /// Runs that were given up since the start.
+    pub fn reliefs(&self) -> u64 {
+        self.reliefs.get()
+    }
+
     /// Counts a run that was given up with its thread.
     pub fn relieved(&self) {
         self.reliefs.inc();
@@ -379,7 +386,7 @@ mod tests {
     #[test]
     fn lanes_show_as_they_stand_when_asked() {
         let metrics = Metrics::default();
-        let lane = LaneStanding { plugin: "shop".to_owned(), waiting: [3, 0], threads: [1, 0] };
+        let lane = LaneStanding { plugin: "shop".to_owned(), waiting: [3, 0], threads: [1, 0], reliefs: 0 };
         let standing = Standing { lanes: vec![lane], plugins_loaded: 1, plugins_broken: 2, spans_dropped: None };
         let text = metrics.text(&standing);
         assert!(line(&text, r#"oncehost_queue_depth{plugin="shop",lane="write"}"#).ends_with(" 3"));

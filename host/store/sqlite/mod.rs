@@ -11,6 +11,7 @@ use super::StoreError;
 
 pub mod copy;
 mod errors;
+pub mod health;
 pub mod keys;
 pub mod outbox;
 pub mod records;
