@@ -136,9 +136,10 @@ impl App {
     pub fn ready(&self) -> Result<(), String> {
         let data = &self.settings.data;
         let probe = data.join(".writable");
-        fs::write(&probe, b"")
-            .and_then(|()| fs::remove_file(&probe))
-            .map_err(|error| format!("the data folder {} cannot be written: {error}", data.display()))
+        // A full disk still takes an empty file.
+        let written = fs::write(&probe, [0; 4096]);
+        let removed = fs::remove_file(&probe);
+        written.and(removed).map_err(|error| format!("the data folder {} cannot be written: {error}", data.display()))
     }
 
     /// Clears replies and marks that are no longer kept, in all databases that are there, in small batches between

@@ -14,6 +14,7 @@ use crate::failure::{Code, Failure};
 use crate::invoke::{Invocation, InvokeError, Outcome};
 use crate::metrics::{LaneStanding, Metrics, PluginMetrics};
 use crate::plugin::Kind;
+use crate::store::StoreError;
 use crate::store::sqlite::Shared;
 
 mod group;
@@ -144,12 +145,18 @@ impl Lane {
             drop(reply.send(work(shared)));
         });
         self.send_write(Work::Exclusive(work))?;
-        answer.await.map_err(|_| {
-            Failure::new(
-                Code::Unavailable,
-                format!("the database of {} cannot be opened; the log says why", self.plugin),
-            )
-        })
+        answer.await.map_err(|_| self.unopened())
+    }
+
+    /// Logs why the database cannot be opened. Callers hear only that it cannot: paths are none of their business.
+    fn closed_database(&self, error: &StoreError) -> Failure {
+        tracing::error!(plugin = self.plugin, "{error}");
+        self.unopened()
+    }
+
+    fn unopened(&self) -> Failure {
+        let text = format!("the database of {} cannot be opened; the host's log says why", self.plugin);
+        Failure::new(Code::Unavailable, text)
     }
 
     fn send_write(self: &Arc<Self>, work: Work) -> Result<(), Failure> {

@@ -81,7 +81,7 @@ impl Reader {
         if let Some(desk) = &self.desk {
             return Ok(desk.clone());
         }
-        let shared = Shared::open(&self.lane.path, Access::Read).inspect_err(|error| tracing::error!(%error))?;
+        let shared = Shared::open(&self.lane.path, Access::Read).map_err(|error| self.lane.closed_database(&error))?;
         let lane = self.lane.clone();
         // A reader has no backlog beyond the run that got stuck; the next call starts a new one.
         let desk = Desk::new(shared, self.lane.metrics.clone(), move |_| lock(&lane.read).threads -= 1);

@@ -126,7 +126,7 @@ impl Writer {
         if let Some(desk) = &self.desk {
             return Ok(desk.clone());
         }
-        let shared = Shared::open(&self.lane.path, Access::Write).inspect_err(|error| tracing::error!(%error))?;
+        let shared = Shared::open(&self.lane.path, Access::Write).map_err(|error| self.lane.closed_database(&error))?;
         Ok(self.sit_down(shared))
     }
 

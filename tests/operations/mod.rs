@@ -8,6 +8,7 @@ use crate::support::shop::SHOP;
 
 mod backups;
 mod logs;
+mod machine;
 mod measures;
 
 fn shop() -> Folders {

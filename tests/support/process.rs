@@ -111,8 +111,13 @@ impl Process {
 
     /// `kill -TERM`.
     pub fn signal(&mut self) {
+        self.send(rustix::process::Signal::TERM);
+    }
+
+    /// Sends a signal.
+    pub fn send(&mut self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(self.child());
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
     }
 
     /// `kill -TERM`, and waits for the end.
