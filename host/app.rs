@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
+use crate::auth::Auth;
 use crate::backup::{self, BackupError};
 use crate::clock::{Clock, Millis};
 use crate::config::Settings;
@@ -16,6 +17,7 @@ use crate::lane::{Lane, LaneSettings, Watchdog};
 use crate::metrics::{Metrics, Standing};
 use crate::plugin::Registry;
 use crate::store::StoreError;
+use crate::store::sqlite::host_db::HostDb;
 use crate::store::sqlite::{Shared, Tx, keys};
 use crate::trace::{self, Exporter, Sink};
 
@@ -35,6 +37,9 @@ pub struct App {
     /// Whoever notes in one database that something has arrived in another holds this for reading from before it
     /// arrives until after the note; a backup holds it for writing while it takes hold of all databases.
     pub passing: tokio::sync::RwLock<()>,
+    /// `DATA/host.db`: what belongs to no plugin.
+    pub host_db: Arc<HostDb>,
+    pub auth: Auth,
     registry: RwLock<Arc<Registry>>,
     lanes: Mutex<BTreeMap<String, Arc<Lane>>>,
     lane_settings: LaneSettings,
@@ -61,6 +66,8 @@ impl App {
                 settings.plugins.display()
             ))
         })?;
+        let host_db = Arc::new(HostDb::open(&settings.data).map_err(|error| StartError(error.to_string()))?);
+        let auth = Auth::open(&settings, host_db.clone(), clock.clone()).map_err(StartError)?;
         let watchdog = Watchdog::start().map_err(|error| StartError(format!("no thread can be started: {error}")))?;
         let (spans, exporter) = settings.otlp_endpoint.as_deref().map(trace::exporter).unzip();
         let metrics = Arc::new(Metrics::default());
@@ -81,6 +88,8 @@ impl App {
             spans,
             exporter: Mutex::new(exporter),
             passing: tokio::sync::RwLock::default(),
+            host_db,
+            auth,
             registry: RwLock::new(Arc::new(registry)),
             lanes: Mutex::default(),
             lane_settings,
@@ -148,6 +157,7 @@ impl App {
     /// # Errors
     /// The first lane's that refuses; the others are cleared all the same.
     pub async fn clear_expired(&self) -> Result<(usize, usize), Failure> {
+        self.auth.tokens.clear(self.settings.kept_since(self.clock.now()).1)?;
         let (mut replies, mut marks, mut failed) = (0, 0, None);
         for plugin in self.registry().plugins.keys().filter(|plugin| self.database(plugin).exists()) {
             match self.clear_plugin(plugin).await {

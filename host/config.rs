@@ -3,11 +3,17 @@
 //! Every setting has one name, `snake_case` in `oncehost.toml` and upper case behind `ONCEHOST_` in the environment;
 //! the flags carry the same names.
 
+use std::borrow::Cow;
 use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use toml::Spanned;
 use toml::de::{DeTable, DeValue};
+
+mod access;
+
+pub use access::{JwtSettings, Rate};
 
 /// All that an operator can set, with its default (spec §5, §8).
 #[derive(Clone, Debug)]
@@ -21,6 +27,13 @@ pub struct Settings {
     pub dev: bool,
     /// Origins of web pages, besides the host's own, that may call it from a browser: `http://localhost:5173`.
     pub origins: Vec<String>,
+    /// Paths that `serve` answers without credentials, besides `/healthz` and `/readyz`.
+    pub public: Vec<String>,
+    pub jwt: JwtSettings,
+    /// How often each tenant may call, replays included; `None`: as often as it likes.
+    pub rate: Option<Rate>,
+    /// How many calls a tenant that was quiet may make at once; `None`: the rate's number.
+    pub rate_burst: Option<usize>,
     /// Time limit of a handler, of a read action, of a flow script.
     pub handler_time: Duration,
     pub read_time: Duration,
@@ -70,6 +83,10 @@ impl Default for Settings {
             listen: SocketAddr::from(([127, 0, 0, 1], 7070)),
             dev: false,
             origins: Vec::new(),
+            public: Vec::new(),
+            jwt: JwtSettings::default(),
+            rate: None,
+            rate_burst: None,
             handler_time: Duration::from_secs(1),
             read_time: Duration::from_secs(5),
             script_time: Duration::from_secs(30),
@@ -188,16 +205,17 @@ impl Settings {
                     .to_owned(),
             ));
         }
+        settings.jwt.check().map_err(ConfigError)?;
         Ok(settings)
     }
 
     fn take_file(&mut self, path: &Path, text: &str) -> Result<(), ConfigError> {
         let shown = path.display();
         let table = DeTable::parse(text).map_err(|error| ConfigError(format!("{shown}: {error}")))?;
-        for (key, value) in table.get_ref() {
+        for (name, key, value) in flat("", table.get_ref()) {
             let before = text.get(..key.span().start).unwrap_or_default();
             let place = format!("{shown}:{}", before.matches('\n').count() + 1);
-            let name: &str = key.get_ref();
+            let name = name.as_str();
             let Some(set) = setter(name) else {
                 let hint = match nearest(name) {
                     Some(near) => format!("did you mean {near}?"),
@@ -215,11 +233,34 @@ impl Settings {
             match name {
                 "plugins" => self.plugins = base.join(&self.plugins),
                 "data" => self.data = base.join(&self.data),
+                "auth_jwt_jwks" => self.jwt.jwks = self.jwt.jwks.take().map(|jwks| below(base, jwks)),
                 _ => {}
             }
         }
         Ok(())
     }
+}
+
+type Entry<'t, 'd> = (String, &'t Spanned<Cow<'d, str>>, &'t Spanned<DeValue<'d>>);
+
+/// The members of a table. Where all settings of a kind stand in a table of their own (`[auth.jwt]`), their names are
+/// joined: `auth_jwt_jwks`.
+fn flat<'t, 'd>(prefix: &str, table: &'t DeTable<'d>) -> Vec<Entry<'t, 'd>> {
+    let mut entries = Vec::new();
+    for (key, value) in table {
+        let name = format!("{prefix}{}", key.get_ref());
+        let inner = format!("{name}_");
+        match value.get_ref().as_table() {
+            Some(table) if names().iter().any(|known| known.starts_with(&inner)) => entries.extend(flat(&inner, table)),
+            _ => entries.push((name, key, value)),
+        }
+    }
+    entries
+}
+
+/// A file's path from a folder; a URL as it is.
+fn below(base: &Path, jwks: String) -> String {
+    if jwks.contains("://") { jwks } else { base.join(jwks).to_string_lossy().into_owned() }
 }
 
 /// A TOML value in the form that a flag would have.
@@ -237,12 +278,22 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 type Setter = fn(&mut Settings, &str) -> Result<(), String>;
 
 /// Every setting by its name.
-const SETTINGS: [(&str, Setter); 21] = [
+const SETTINGS: [(&str, Setter); 31] = [
     ("plugins", |s, v| folder(v).map(|v| s.plugins = v)),
     ("data", |s, v| folder(v).map(|v| s.data = v)),
     ("listen", |s, v| address(v).map(|v| s.listen = v)),
     ("store", |_, v| store(v)),
-    ("origins", |s, v| origins(v).map(|v| s.origins = v)),
+    ("origins", |s, v| access::origins(v).map(|v| s.origins = v)),
+    ("public", |s, v| access::public(v).map(|v| s.public = v)),
+    ("auth_jwt_jwks", |s, v| access::jwks(v).map(|v| s.jwt.jwks = v)),
+    ("auth_jwt_issuer", |s, v| access::text(v).map(|v| s.jwt.issuer = v)),
+    ("auth_jwt_audience", |s, v| access::list(v).map(|v| s.jwt.audience = v)),
+    ("auth_jwt_tenant_claim", |s, v| access::claim(v).map(|v| s.jwt.tenant_claim = v)),
+    ("auth_jwt_scope_claim", |s, v| access::claim(v).map(|v| s.jwt.scope_claim = v)),
+    ("auth_jwt_algorithms", |s, v| access::algorithms(v).map(|v| s.jwt.algorithms = v)),
+    ("auth_jwt_skew", |s, v| duration(v).map(|v| s.jwt.skew = v)),
+    ("rate", |s, v| access::rate(v).map(|v| s.rate = v)),
+    ("rate_burst", |s, v| count(v).map(|v| s.rate_burst = Some(v))),
     ("handler_time", |s, v| time_limit(v).map(|v| s.handler_time = v)),
     ("read_time", |s, v| time_limit(v).map(|v| s.read_time = v)),
     ("script_time", |s, v| time_limit(v).map(|v| s.script_time = v)),
@@ -363,21 +414,6 @@ fn store(url: &str) -> Result<(), String> {
     }
 }
 
-fn origins(text: &str) -> Result<Vec<String>, String> {
-    let items = text.split(',').map(str::trim).filter(|item| !item.is_empty());
-    items
-        .map(|item| {
-            let host = item.strip_prefix("http://").or_else(|| item.strip_prefix("https://"));
-            let plain = |host: &str| !host.is_empty() && !host.contains(['/', '*', '@', '?', '#', ' ']);
-            if host.is_some_and(plain) {
-                Ok(item.to_ascii_lowercase())
-            } else {
-                Err(format!("{item:?} is no origin; write scheme, host and port, such as http://localhost:5173"))
-            }
-        })
-        .collect()
-}
-
 fn collector(text: &str) -> Result<String, String> {
     let plain =
         text.strip_prefix("http://").is_some_and(|rest| !rest.is_empty() && !rest.contains(['@', '?', '#', ' ']));
@@ -480,6 +516,16 @@ mod tests {
         let got = file("data = 'd'\nplugins = '/abs'").unwrap();
         assert_eq!(got.data, Path::new("conf/d"));
         assert_eq!(got.plugins, Path::new("/abs"));
+    }
+
+    #[test]
+    fn settings_of_a_kind_may_stand_in_a_table() {
+        let text = "[auth.jwt]\njwks = 'keys.json'\nissuer = 'https://id.example'\naudience = ['a', 'b']\nskew = '5s'";
+        let got = file(text).unwrap().jwt;
+        assert_eq!((got.jwks.as_deref(), got.skew), (Some("conf/keys.json"), Duration::from_secs(5)));
+        assert_eq!(got.audience, ["a", "b"]);
+        assert!(file("[auth.jwt]\njwk = 'x'").unwrap_err().contains("did you mean auth_jwt_jwks?"));
+        assert!(file("[auth.jwt]\njwks = 'x'").unwrap_err().contains("auth_jwt_issuer is missing"));
     }
 
     #[test]

@@ -21,6 +21,7 @@ pub mod store;
 pub mod plugin;
 pub mod script;
 
+pub mod auth;
 pub mod backup;
 pub mod bindings;
 

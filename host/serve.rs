@@ -95,7 +95,7 @@ impl Server {
         let Self { app, tcp, address, local } = self;
         let (stopper, stopped) = watch::channel(false);
         let grace = app.settings.stop_grace;
-        let door = Door::Dev { port: address.port() };
+        let door = if app.settings.dev { Door::Dev { port: address.port() } } else { Door::Serve };
         let over_tcp =
             http::listen::serve(tcp, http::router(app.clone(), door), connection_limit(), stopped.clone(), grace);
         let over_local = async {
@@ -115,6 +115,7 @@ impl Server {
                 _ = async { tokio::join!(over_tcp, over_local, stopping) } => {}
                 () = clear_now_and_then(&app, CLEAR_FIRST, CLEAR_EVERY) => {}
                 () = export(&mut exporter) => {}
+                () = app.auth.keep_fresh() => {}
             }
             app.close().await;
             if let Some(exporter) = &mut exporter {
@@ -183,7 +184,25 @@ fn connection_limit() -> usize {
     connections
 }
 
-/// Refuses an address that others than this machine can reach: there are no credentials to check yet.
+/// Refuses to listen where others than this machine can reach a host that asks for no credentials, or that has none
+/// to compare with.
+fn check_reach(app: &App) -> Result<(), StartError> {
+    let address = app.settings.listen;
+    if app.settings.dev {
+        return check_loopback(address);
+    }
+    if address.ip().is_loopback() || app.auth.has_credentials() {
+        return Ok(());
+    }
+    Err(StartError(format!(
+        "not listening on {address}: there are no credentials that callers could have. Make a token first \
+         (oncehost token create --tenant TENANT --subject NAME --scope invoke:PLUGIN), or let JWTs in (the settings \
+         auth_jwt_jwks, auth_jwt_issuer and auth_jwt_audience); on 127.0.0.1:{} it starts without",
+        address.port()
+    )))
+}
+
+/// Refuses an address that others than this machine can reach: `dev` asks for no credentials.
 ///
 /// # Errors
 /// One sentence with an address that would do.
@@ -199,7 +218,7 @@ pub fn check_loopback(address: SocketAddr) -> Result<(), StartError> {
 
 async fn bind(app: &App) -> Result<(TcpListener, SocketAddr), StartError> {
     let wanted = app.settings.listen;
-    check_loopback(wanted)?;
+    check_reach(app)?;
     let bound = TcpListener::bind(wanted).await.and_then(|tcp| tcp.local_addr().map(|address| (tcp, address)));
     bound.map_err(|error| {
         let why = error.kind();

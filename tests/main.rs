@@ -1,11 +1,15 @@
 //! The rules of the contract, tried on the real thing: the server over HTTP, SQLite files, the built binary.
 
+#![expect(clippy::unwrap_used, reason = "a test that cannot go on says so by a panic")]
+
 mod support;
 
+mod auth;
 mod cli;
 mod concurrency;
 #[cfg(feature = "crash-points")]
 mod crash;
+mod fairness;
 mod faults;
 mod gate;
 mod isolation;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of the host from low to high. A module may use those of lower ranks, and its own.
-const RANKS: [(&str, u32); 21] = [
+const RANKS: [(&str, u32); 22] = [
     ("crash", 0),
     ("clock", 0),
     ("failure", 0),
@@ -19,6 +19,7 @@ const RANKS: [(&str, u32); 21] = [
     ("store", 4),
     ("plugin", 4),
     ("script", 4),
+    ("auth", 5),
     ("backup", 5),
     ("bindings", 5),
     ("invoke", 6),
@@ -30,11 +31,13 @@ const RANKS: [(&str, u32); 21] = [
 ];
 
 /// Crates that only one place may know.
-const DOORS: [(&str, &[&str]); 6] = [
+const DOORS: [(&str, &[&str]); 8] = [
     ("rquickjs", &["script"]),
     ("axum", &["http"]),
     ("rusqlite", &["store", "schema"]),
     ("oxc", &["plugin"]),
+    ("jsonwebtoken", &["auth"]),
+    ("ureq", &["auth"]),
     ("sqlparser", &["schema"]),
     ("prometheus_client", &["metrics"]),
 ];

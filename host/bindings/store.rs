@@ -70,7 +70,7 @@ pub(super) fn get(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure>
 /// `store.list(table, options)` gives `{ records, nextCursor }`.
 pub(super) fn list(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "list(table, { where, orderBy, limit, cursor })", args, 2, Need::Read)?;
-    let Page { filter, order, limit, binding, after } = call.named(|| page(call.target, call.args[1]))?;
+    let Page { filter, order, limit, after } = call.named(|| page(call.target, call.args[1]))?;
     let mut rows = host.tx.read(|connection| {
         records::list(connection, call.target, &filter, Some(&order), after.as_deref(), limit + 1)
     })?;
@@ -80,7 +80,7 @@ pub(super) fn list(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure
     let next = match rows.last().filter(|_| more) {
         Some(last) => {
             let values: Vec<Cell> = order.0.iter().map(|term| last[term.column].clone()).collect();
-            Value::Text(cursor::encode(binding, &values))
+            Value::Text(cursor::encode(&cursor::binding(call.target, &filter, &order), &values))
         }
         None => Value::Null,
     };
@@ -276,7 +276,6 @@ struct Page {
     filter: Filter,
     order: order::Order,
     limit: i64,
-    binding: String,
     after: Option<Vec<Cell>>,
 }
 
@@ -305,10 +304,12 @@ fn page(target: Target<'_>, options: &Value) -> Result<Page, Failure> {
             return Err(Failure::contract(format!("limit is a whole number from 1 to {MAX_LIMIT}; it got {came}")));
         }
     };
-    let binding = cursor::binding(target, &filter, &order);
     let after = match options.get("cursor") {
         None => None,
-        Some(Value::Text(text)) => Some(cursor::decode(text, &binding, table, &order)?),
+        Some(Value::Text(text)) => {
+            let binding = cursor::binding(target, &filter, &order);
+            Some(cursor::decode(text, &binding, table, &order)?)
+        }
         Some(other) => {
             return Err(Failure::contract(format!(
                 "cursor takes the nextCursor of the page before, a string; it got {}; leave it out for the first page",
@@ -316,7 +317,7 @@ fn page(target: Target<'_>, options: &Value) -> Result<Page, Failure> {
             )));
         }
     };
-    Ok(Page { filter, order, limit, binding, after })
+    Ok(Page { filter, order, limit, after })
 }
 
 /// A row as a script sees it: the names that scripts use, in the table's order.

@@ -6,8 +6,8 @@ use std::path::Path;
 use clap::Args;
 
 use super::{Fail, complain, local, print};
+use crate::auth::is_tenant;
 use crate::config::Settings;
-use crate::http::door::is_tenant;
 use crate::http::problem::Problem;
 use crate::http::reply::{http_date, success_text};
 use crate::idempotency::{self, Caller, Request};
@@ -68,7 +68,7 @@ impl Invoke {
             origin: Origin::default(),
         };
         let caller = Caller { tenant: self.tenant, user: None };
-        let called = idempotency::call(&app, request, || Ok(caller)).await;
+        let called = idempotency::call(&app, request, async { Ok(caller) }).await;
         let id = app.ids.rising(app.clock.now()).to_string();
         app.close().await;
         match called {

@@ -18,6 +18,8 @@ mod plugin;
 mod progress;
 mod sample;
 mod schema;
+mod serve;
+mod token;
 
 /// Runs TypeScript plugins and makes every write they do safe to repeat.
 #[derive(Debug, Parser)]
@@ -63,12 +65,14 @@ struct Global {
 #[derive(Debug, Subcommand)]
 enum Command {
     Dev(dev::Dev),
+    Serve(serve::Serve),
     Schema(schema::Schema),
     Invoke(invoke::Invoke),
     Plugin(plugin::Plugin),
     Backup(backup::Backup),
     Restore(backup::Restore),
     Doctor(doctor::Doctor),
+    Token(token::Token),
 }
 
 /// Why a command did not do its work.
@@ -137,18 +141,20 @@ fn run(cli: Cli) -> Result<(), Fail> {
     ];
     let flags = flags.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
     let settings = Settings::load(&Sources { config: config.map(Into::into), flags })?;
-    let hosts = matches!(cli.command, Command::Dev(_));
+    let hosts = matches!(cli.command, Command::Dev(_) | Command::Serve(_));
     log::start(&settings, if hosts { "info" } else { "warn" })?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(async {
         match cli.command {
             Command::Dev(command) => command.run(settings).await,
+            Command::Serve(command) => command.run(settings).await,
             Command::Schema(command) => command.run(settings).await,
             Command::Invoke(command) => command.run(settings).await,
             Command::Plugin(command) => command.run(settings).await,
             Command::Backup(command) => command.run(settings).await,
             Command::Restore(command) => command.run(settings).await,
             Command::Doctor(command) => command.run(settings).await,
+            Command::Token(command) => command.run(settings).await,
         }
     });
     // Whatever still blocks a thread must not keep the process.
@@ -197,6 +203,12 @@ mod tests {
             "plugin list",
             "backup",
             "restore",
+            "doctor",
+            "serve",
+            "token",
+            "token create",
+            "token list",
+            "token revoke",
         ] {
             let line = format!("oncehost {command} --help").replace("  ", " ");
             let help = parse(&line).unwrap_err().to_string();

@@ -44,5 +44,5 @@ async fn run(
     let body = body::read(headers, body, shared.app.settings.body_limit).await?;
     let key = headers.get_all(KEY).iter().map(|line| line.as_bytes().to_vec()).collect();
     let request = Request { plugin, action, key, body, origin };
-    idempotency::call(&shared.app, request, || door::caller(headers)).await
+    idempotency::call(&shared.app, request, door::caller(shared, headers)).await
 }

@@ -3,6 +3,7 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
@@ -12,8 +13,10 @@ use super::problem::Problem;
 use super::reply::{self, EXPIRES, KEY, REPLAYED, REQUEST_ID, TENANT};
 use super::watch::Watched;
 use super::{Door, Shared};
+use crate::auth::scope::OPERATOR;
+use crate::auth::{Caller, is_tenant};
 use crate::failure::{Code, Failure};
-use crate::idempotency::{CallError, Caller};
+use crate::idempotency::CallError;
 
 /// The id of one request, in its reply and in the log.
 #[derive(Clone, Debug)]
@@ -65,7 +68,7 @@ fn request_id(headers: &HeaderMap, shared: &Shared) -> Arc<str> {
 /// page, a page of this host, or one that the setting `origins` lists.
 fn admit(shared: &Shared, uri: &Uri, headers: &HeaderMap, listed: bool) -> Result<(), Failure> {
     let port = match shared.door {
-        Door::Local => return Ok(()),
+        Door::Local | Door::Serve => return Ok(()),
         Door::Dev { port } => port,
     };
     let forbidden = |text: String| Err(Failure::new(Code::Forbidden, text));
@@ -144,28 +147,60 @@ fn joined(names: &[HeaderName], more: &str) -> HeaderValue {
     HeaderValue::try_from(names.join(", ") + more).unwrap_or_else(|_| HeaderValue::from_static(""))
 }
 
-/// Who calls: in `dev` and over the local socket, where nobody is a stranger, the tenant of `X-Tenant-Id`, or `dev`.
+/// Who calls. In `serve` that is for the credentials to say, and `X-Tenant-Id` is not looked at.
 ///
 /// # Errors
-/// `VALIDATION` when the header is no tenant.
-pub(super) fn caller(headers: &HeaderMap) -> Result<Caller, Failure> {
+/// `UNAUTHENTICATED`; `RATE_LIMITED`; `VALIDATION` when `X-Tenant-Id` is no tenant.
+pub(super) async fn caller(shared: &Shared, headers: &HeaderMap) -> Result<Caller, Failure> {
+    let caller = known(shared, headers).await?;
+    if shared.door == Door::Serve {
+        shared.app.auth.count(&caller.tenant)?;
+    }
+    Ok(caller)
+}
+
+async fn known(shared: &Shared, headers: &HeaderMap) -> Result<Caller, Failure> {
+    if shared.door != Door::Serve {
+        return tenant(headers).map(|tenant| Caller { tenant, user: None });
+    }
+    let mut lines = headers.get_all(header::AUTHORIZATION).iter();
+    let first = lines.next().map(HeaderValue::as_bytes);
+    if lines.next().is_some() {
+        return Err(Failure::new(Code::Unauthenticated, "there are several Authorization headers; send one"));
+    }
+    shared.app.auth.caller(first).await
+}
+
+/// Lets through what an operator asks: everybody in `dev` and over the local socket, in `serve` callers with the
+/// scope `operator`, and to the paths of the setting `public` everybody.
+pub(super) async fn guard(
+    State(shared): State<Arc<Shared>>,
+    Extension(id): Extension<RequestId>,
+    request: Request,
+    next: Next,
+) -> Response<Body> {
+    let open = shared.app.settings.public.iter().any(|path| path == request.uri().path());
+    if open || request.method() == Method::OPTIONS {
+        return next.run(request).await;
+    }
+    match known(&shared, request.headers()).await.and_then(|caller| caller.need(OPERATOR)) {
+        Ok(()) => next.run(request).await,
+        Err(failure) => shared.problem(failure, &id),
+    }
+}
+
+/// In `dev` and over the local socket, where nobody is a stranger: the tenant of `X-Tenant-Id`, or `dev`.
+fn tenant(headers: &HeaderMap) -> Result<String, Failure> {
     let mut lines = headers.get_all(TENANT).iter();
-    let tenant = match (lines.next(), lines.next()) {
-        (None, _) => "dev".to_owned(),
-        (Some(line), None) if is_tenant(line.as_bytes()) => line.to_str().unwrap_or_default().to_owned(),
+    match (lines.next(), lines.next()) {
+        (None, _) => Ok("dev".to_owned()),
+        (Some(line), None) if is_tenant(line.as_bytes()) => Ok(line.to_str().unwrap_or_default().to_owned()),
         (Some(_), _) => {
             let text =
                 "X-Tenant-Id is no tenant; send one line of 1 to 64 letters, digits, dots, underscores or hyphens";
-            return Err(Failure::new(Code::Validation, text));
+            Err(Failure::new(Code::Validation, text))
         }
-    };
-    Ok(Caller { tenant, user: None })
-}
-
-/// `[A-Za-z0-9._-]{1,64}` (spec §3).
-pub fn is_tenant(text: &[u8]) -> bool {
-    let one = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
-    (1..=64).contains(&text.len()) && text.iter().all(one)
+    }
 }
 
 impl Shared {
@@ -222,18 +257,12 @@ mod tests {
     }
 
     #[test]
-    fn tenants_have_the_form_of_the_contract() {
-        assert!(is_tenant(b"acme-1.EU_x") && is_tenant(&[b'a'; 64]));
-        assert!(!is_tenant(b"") && !is_tenant(&[b'a'; 65]) && !is_tenant(b"a/b") && !is_tenant("é".as_bytes()));
-    }
-
-    #[test]
     fn tenant_comes_from_one_header_line_or_is_dev() {
         let mut headers = HeaderMap::new();
-        assert_eq!(caller(&headers).unwrap().tenant, "dev");
+        assert_eq!(tenant(&headers).unwrap(), "dev");
         headers.append(TENANT, HeaderValue::from_static("acme"));
-        assert_eq!(caller(&headers).unwrap().tenant, "acme");
+        assert_eq!(tenant(&headers).unwrap(), "acme");
         headers.append(TENANT, HeaderValue::from_static("acme"));
-        assert_eq!(caller(&headers).unwrap_err().code, Code::Validation);
+        assert_eq!(tenant(&headers).unwrap_err().code, Code::Validation);
     }
 }

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use axum::body::Body;
 use axum::extract::State;
 use axum::http::{Method, Response, StatusCode, Uri};
-use axum::routing::{get, post};
+use axum::routing::{delete, get, post};
 use axum::{Extension, Router};
 use serde_json::json;
 
@@ -21,6 +21,7 @@ pub mod door;
 pub mod listen;
 pub mod problem;
 pub mod reply;
+pub mod tokens;
 mod watch;
 
 /// The way by which requests come in.
@@ -30,6 +31,8 @@ pub enum Door {
     Local,
     /// TCP in `dev`: no credentials, loopback only; `port` is the one that is bound.
     Dev { port: u16 },
+    /// TCP in `serve`: credentials for everything but `/healthz` and `/readyz`.
+    Serve,
 }
 
 /// What every handler gets.
@@ -44,15 +47,20 @@ pub fn router(app: Arc<App>, door: Door) -> Router {
     let mut router = Router::new()
         .route("/plugins/{plugin}/invoke/{action}", post(call::invoke))
         .route("/healthz", get(healthz))
-        .route("/readyz", get(readyz))
-        .route("/metrics", get(metrics))
-        .route("/admin/plugins", get(admin::show_plugins));
+        .route("/readyz", get(readyz));
+    let mut guarded = Router::new().route("/admin/plugins", get(admin::show_plugins)).route("/metrics", get(metrics));
+    if matches!(door, Door::Local | Door::Serve) {
+        guarded = guarded
+            .route("/admin/tokens", get(tokens::list).post(tokens::create))
+            .route("/admin/tokens/{id}", delete(tokens::revoke));
+    }
     if door == Door::Local {
-        router = router
+        guarded = guarded
             .route("/admin/health", get(admin::show_health))
             .route("/admin/schema/{verb}", post(admin::change_schema))
             .route("/admin/backup", post(backup::take));
     }
+    router = router.merge(guarded.route_layer(axum::middleware::from_fn_with_state(shared.clone(), door::guard)));
     let paths = router.fallback(not_found).method_not_allowed_fallback(wrong_method).with_state(shared.clone());
     // The door stands around the router, not inside its routes, where the header Allow is not there yet.
     Router::new().fallback_service(paths).layer(axum::middleware::from_fn_with_state(shared, door::pass))

@@ -52,7 +52,26 @@ pub(super) fn problem(problem: &Problem) -> Response<Body> {
     if let Some(seconds) = problem.retry_after {
         response.headers_mut().insert(header::RETRY_AFTER, HeaderValue::from(seconds));
     }
+    if let Some(challenge) = challenge(&problem.body) {
+        response.headers_mut().insert(header::WWW_AUTHENTICATE, challenge);
+    }
     response
+}
+
+/// `WWW-Authenticate`: how to get in (RFC 6750, section 3).
+fn challenge(problem: &Json) -> Option<HeaderValue> {
+    let detail = |name: &str| problem.get("details").and_then(|details| details.get(name)).and_then(Json::as_str);
+    let text = match problem.get("error").and_then(Json::as_str)? {
+        "UNAUTHENTICATED" => match detail("error") {
+            Some(error) => format!("Bearer realm=\"oncehost\", error=\"{error}\""),
+            None => "Bearer realm=\"oncehost\"".to_owned(),
+        },
+        "FORBIDDEN" => {
+            format!("Bearer realm=\"oncehost\", error=\"insufficient_scope\", scope=\"{}\"", detail("scope")?)
+        }
+        _ => return None,
+    };
+    HeaderValue::try_from(text).ok()
 }
 
 /// Plain JSON.

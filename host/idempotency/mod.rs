@@ -21,25 +21,10 @@ mod in_flight;
 pub mod key;
 pub mod request;
 
+pub use crate::auth::{Caller, User};
 pub use crate::invoke::{InvokeError as CallError, Outcome as Reply};
 pub use in_flight::InFlight;
 use request::Fingerprint;
-
-/// Who calls.
-#[derive(Clone, Debug, Default)]
-pub struct Caller {
-    pub tenant: String,
-    /// `None` in `dev`.
-    pub user: Option<User>,
-}
-
-/// `ctx.user`.
-#[derive(Clone, Debug, Default)]
-pub struct User {
-    pub subject: String,
-    pub scopes: Vec<String>,
-    pub claims: Json,
-}
 
 /// A call as it came in: nothing is checked yet but the credentials' form.
 pub struct Request {
@@ -53,16 +38,16 @@ pub struct Request {
 }
 
 /// Does one call: checks it in the contract's order, replays or runs it, and gives the reply once it is on disk.
-/// `authenticate` runs after the body is parsed and before the action is looked up.
+/// `caller` is awaited after the body is parsed and before the action is looked up.
 ///
 /// # Errors
 /// See [`InvokeError`]; nothing was committed then, unless the failure says that the outcome is unknown.
 pub async fn call(
     app: &Arc<App>,
     request: Request,
-    authenticate: impl FnOnce() -> Result<Caller, Failure>,
+    caller: impl Future<Output = Result<Caller, Failure>>,
 ) -> Result<Outcome, InvokeError> {
-    let admitted = admit(app, &request, authenticate).inspect_err(|failure| app.metrics.turned_away(failure.code))?;
+    let admitted = admit(app, &request, caller).await.inspect_err(|failure| app.metrics.turned_away(failure.code))?;
     let (metrics, action) = (app.metrics.plugin(&admitted.plugin.id), admitted.action.clone());
     let now = app.clock.now();
     let run = Run { now, invocation: app.ids.rising(now).to_string(), origin: request.origin };
@@ -93,14 +78,15 @@ struct Admitted {
     action: Arc<Action>,
 }
 
-fn admit(
+async fn admit(
     app: &App,
     request: &Request,
-    authenticate: impl FnOnce() -> Result<Caller, Failure>,
+    caller: impl Future<Output = Result<Caller, Failure>>,
 ) -> Result<Admitted, Failure> {
     let input = request::parse(&request.body)?;
-    let caller = authenticate()?;
+    let caller = caller.await?;
     let (plugin, action) = find(app, &request.plugin, &request.action)?;
+    caller.need(&format!("invoke:{}", plugin.id))?;
     Ok(Admitted { input, caller, plugin, action })
 }
 

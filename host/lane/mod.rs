@@ -6,7 +6,6 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
-use crossbeam_channel::{Receiver, Sender, TrySendError};
 use tokio::sync::{Notify, oneshot};
 
 use crate::clock::Clock;
@@ -19,10 +18,12 @@ use crate::store::sqlite::Shared;
 
 mod group;
 mod kept;
+mod queue;
 mod reader;
 mod watchdog;
 mod writer;
 
+use queue::{Put, Queue, Whose};
 pub use watchdog::Watchdog;
 
 /// Bytes of a lane thread's stack: the script engine's share (see `EngineLimits::stack`) and the host's own.
@@ -63,6 +64,29 @@ pub(crate) enum Work {
     Exclusive(Exclusive),
 }
 
+impl Job {
+    /// Answers without doing it.
+    fn refuse(self, failure: &Failure) {
+        // Who asked may have gone away.
+        let _ = self.reply.send(Err(failure.clone().into()));
+    }
+}
+
+impl Whose for Job {
+    fn tenant(&self) -> &str {
+        &self.invocation.scope.tenant
+    }
+}
+
+impl Whose for Work {
+    fn tenant(&self) -> &str {
+        match self {
+            Work::Invoke(job) => job.tenant(),
+            Work::Exclusive(_) => "",
+        }
+    }
+}
+
 /// A plugin's lane.
 pub struct Lane {
     plugin: String,
@@ -78,16 +102,14 @@ pub struct Lane {
 /// The way in to one kind of thread.
 struct Door<T> {
     /// `None` while no thread runs, and for good once `closed`.
-    sender: Option<Sender<T>>,
-    /// The other end, for threads that start later.
-    queue: Option<Receiver<T>>,
+    queue: Option<Arc<Queue<T>>>,
     threads: usize,
     closed: bool,
 }
 
 impl<T> Default for Door<T> {
     fn default() -> Self {
-        Self { sender: None, queue: None, threads: 0, closed: false }
+        Self { queue: None, threads: 0, closed: false }
     }
 }
 
@@ -164,17 +186,17 @@ impl Lane {
         if door.closed {
             return Err(stopping());
         }
-        let sender = match &door.sender {
-            Some(sender) => sender.clone(),
+        let queue = match &door.queue {
+            Some(queue) => queue.clone(),
             None => {
-                let (sender, receiver) = crossbeam_channel::bounded(self.settings.queue);
-                writer::start(self, &receiver, None, &mut door)?;
-                door.sender = Some(sender.clone());
-                sender
+                let queue = Queue::new(self.settings.queue);
+                writer::start(self, &queue, None, &mut door)?;
+                door.queue = Some(queue.clone());
+                queue
             }
         };
         // Under the lock, so that no work falls behind a writer that is about to end.
-        sender.try_send(work).map_err(|error| self.refused(matches!(error, TrySendError::Full(_))))
+        self.admitted(queue.put(work), writer::refuse)
     }
 
     fn send_read(self: &Arc<Self>, job: Job) -> Result<(), Failure> {
@@ -182,36 +204,39 @@ impl Lane {
         if door.closed {
             return Err(stopping());
         }
-        let (sender, queue) = match (&door.sender, &door.queue) {
-            (Some(sender), Some(queue)) => (sender.clone(), queue.clone()),
-            _ => crossbeam_channel::bounded(self.settings.queue),
-        };
+        let queue = door.queue.clone().unwrap_or_else(|| Queue::new(self.settings.queue));
         // One more thread as long as calls wait, up to the limit.
         if door.threads == 0 || (!queue.is_empty() && door.threads < self.settings.readers) {
             reader::start(self, &queue, &mut door)?;
         }
-        door.sender = Some(sender.clone());
-        door.queue = Some(queue);
-        sender.try_send(job).map_err(|error| self.refused(matches!(error, TrySendError::Full(_))))
+        door.queue = Some(queue.clone());
+        self.admitted(queue.put(job), Job::refuse)
     }
 
-    fn refused(&self, full: bool) -> Failure {
-        if full {
-            return Failure::new(
-                Code::Overloaded,
-                format!("{} calls of {} wait already; try again shortly", self.settings.queue, self.plugin),
-            );
+    /// Tells whoever had to make room, or gives the failure of what found none.
+    fn admitted<T>(&self, put: Put<T>, refuse: impl FnOnce(T, &Failure)) -> Result<(), Failure> {
+        let full = || {
+            let room = self.settings.queue;
+            Failure::new(Code::Overloaded, format!("{room} calls of {} wait already; try again shortly", self.plugin))
+        };
+        match put {
+            Put::Waits => Ok(()),
+            Put::Instead(other) => {
+                refuse(other, &full());
+                Ok(())
+            }
+            Put::Full(_) => Err(full()),
         }
-        Failure::new(Code::Unavailable, format!("the lane of {} just ended; try again", self.plugin))
     }
 
     /// Takes no more work and waits until what is in the queue is done, at most until `deadline`.
     pub async fn close(&self, deadline: Instant) {
-        fn shut<T>(door: &Mutex<Door<T>>) {
+        fn shut<T: Whose>(door: &Mutex<Door<T>>) {
             let mut door = lock(door);
             door.closed = true;
-            door.sender = None;
-            door.queue = None;
+            if let Some(queue) = door.queue.take() {
+                queue.close();
+            }
         }
         shut(&self.write);
         shut(&self.read);
@@ -230,9 +255,9 @@ impl Lane {
 
     /// How it stands at the moment.
     pub fn standing(&self) -> LaneStanding {
-        fn look<T>(door: &Mutex<Door<T>>) -> (usize, usize) {
+        fn look<T: queue::Whose>(door: &Mutex<Door<T>>) -> (usize, usize) {
             let door = lock(door);
-            (door.sender.as_ref().map_or(0, Sender::len), door.threads)
+            (door.queue.as_ref().map_or(0, |queue| queue.len()), door.threads)
         }
         let (write, read) = (look(&self.write), look(&self.read));
         LaneStanding {
@@ -245,16 +270,19 @@ impl Lane {
 }
 
 /// Opens a door again whose thread broke off, so that the next call starts a new one. Calls that were in it hear that
-/// their outcome is unknown.
-struct Broken<'a, T>(&'a Mutex<Door<T>>);
+/// their outcome is unknown, unless another thread is left to do them.
+struct Broken<'a, T: Whose>(&'a Mutex<Door<T>>);
 
-impl<T> Drop for Broken<'_, T> {
+impl<T: Whose> Drop for Broken<'_, T> {
     fn drop(&mut self) {
-        if std::thread::panicking() {
-            let mut door = lock(self.0);
-            door.threads = door.threads.saturating_sub(1);
-            door.sender = None;
-            door.queue = None;
+        if !std::thread::panicking() {
+            return;
+        }
+        let mut door = lock(self.0);
+        door.threads = door.threads.saturating_sub(1);
+        let others = door.threads > 0;
+        if let Some(queue) = door.queue.take() {
+            if others { queue.close() } else { queue.abandon() }
         }
     }
 }

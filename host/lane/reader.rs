@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError};
-
 use super::kept::KeptEngine;
+use super::queue::{Queue, Taken};
 use super::watchdog::Desk;
 use super::{Broken, Door, Job, Lane, Reply, lock, spawn};
 use crate::failure::Failure;
@@ -13,13 +12,13 @@ use crate::store::sqlite::{Access, Shared, Tx, fault};
 
 struct Reader {
     lane: Arc<Lane>,
-    queue: Receiver<Job>,
+    queue: Arc<Queue<Job>>,
     desk: Option<Arc<Desk>>,
     engine: KeptEngine,
 }
 
 /// Starts one more reader of a lane. The door is locked by the caller.
-pub(super) fn start(lane: &Arc<Lane>, queue: &Receiver<Job>, door: &mut Door<Job>) -> Result<(), Failure> {
+pub(super) fn start(lane: &Arc<Lane>, queue: &Arc<Queue<Job>>, door: &mut Door<Job>) -> Result<(), Failure> {
     let (lane, queue) = (lane.clone(), queue.clone());
     spawn(&format!("read {}", lane.plugin), move || {
         let _broken = Broken(&lane.read);
@@ -34,16 +33,16 @@ pub(super) fn start(lane: &Arc<Lane>, queue: &Receiver<Job>, door: &mut Door<Job
 impl Reader {
     fn work(&mut self) {
         loop {
-            let job = match self.queue.recv_timeout(self.lane.settings.idle) {
-                Ok(job) => job,
-                Err(RecvTimeoutError::Timeout) if !self.queue.is_empty() => continue,
-                Err(RecvTimeoutError::Timeout | RecvTimeoutError::Disconnected) => break,
+            let job = match self.queue.take(self.lane.settings.idle) {
+                Taken::Item(job) => job,
+                Taken::Idle if !self.may_leave() => continue,
+                Taken::Idle => return,
+                Taken::Closed => break,
             };
             let desk = match self.desk() {
                 Ok(desk) => desk,
                 Err(failure) => {
-                    // Who asked may have gone away.
-                    let _ = job.reply.send(Err(failure.into()));
+                    job.refuse(&failure);
                     continue;
                 }
             };
@@ -59,7 +58,7 @@ impl Reader {
                 let _ = job.reply.send(reply.clone());
             }
         }
-        self.leave();
+        lock(&self.lane.read).threads -= 1;
     }
 
     /// One run in a read transaction of its own, so that it sees one state of the data throughout.
@@ -82,20 +81,33 @@ impl Reader {
             return Ok(desk.clone());
         }
         let shared = Shared::open(&self.lane.path, Access::Read).map_err(|error| self.lane.closed_database(&error))?;
-        let lane = self.lane.clone();
-        // A reader has no backlog beyond the run that got stuck; the next call starts a new one.
-        let desk = Desk::new(shared, self.lane.metrics.clone(), move |_| lock(&lane.read).threads -= 1);
+        let (lane, queue) = (self.lane.clone(), self.queue.clone());
+        // A reader has no backlog beyond the run that got stuck, but calls may wait that only it would have taken.
+        let desk = Desk::new(shared, self.lane.metrics.clone(), move |_| {
+            let mut door = lock(&lane.read);
+            door.threads -= 1;
+            if !queue.is_empty()
+                && let Err(failure) = start(&lane, &queue, &mut door)
+            {
+                tracing::error!(%failure, "no new reader could be started");
+            }
+            lane.ended.notify_waiters();
+        });
         self.lane.settings.watchdog.watch(&desk);
         self.desk = Some(desk.clone());
         Ok(desk)
     }
 
-    fn leave(&self) {
+    /// Ends a reader that has been idle, unless a call came in at the last moment.
+    fn may_leave(&self) -> bool {
         let mut door = lock(&self.lane.read);
+        if !self.queue.is_empty() {
+            return false;
+        }
         door.threads -= 1;
-        if door.threads == 0 && self.queue.is_empty() {
-            door.sender = None;
+        if door.threads == 0 && door.queue.as_ref().is_some_and(|queue| Arc::ptr_eq(queue, &self.queue)) {
             door.queue = None;
         }
+        true
     }
 }

@@ -2,9 +2,8 @@
 
 use std::sync::Arc;
 
-use crossbeam_channel::{Receiver, RecvTimeoutError};
-
 use super::group::{Parted, commit_together};
+use super::queue::{Queue, Taken};
 use super::watchdog::Desk;
 use super::{Broken, Door, Job, Lane, Reply, Work, lock, spawn};
 use crate::failure::Failure;
@@ -20,7 +19,7 @@ pub(super) type Resumed = (Arc<Shared>, Vec<Job>);
 
 struct Writer {
     lane: Arc<Lane>,
-    queue: Receiver<Work>,
+    queue: Arc<Queue<Work>>,
     desk: Option<Arc<Desk>>,
     engine: KeptEngine,
 }
@@ -28,7 +27,7 @@ struct Writer {
 /// Starts the writer of a lane. The door is locked by the caller.
 pub(super) fn start(
     lane: &Arc<Lane>,
-    queue: &Receiver<Work>,
+    queue: &Arc<Queue<Work>>,
     resumed: Option<Resumed>,
     door: &mut Door<Work>,
 ) -> Result<(), Failure> {
@@ -56,11 +55,11 @@ impl Writer {
         loop {
             let work = match next.take() {
                 Some(work) => work,
-                None => match self.queue.recv_timeout(self.lane.settings.idle) {
-                    Ok(work) => work,
-                    Err(RecvTimeoutError::Disconnected) => break,
-                    Err(RecvTimeoutError::Timeout) if self.may_leave() => return Ok(()),
-                    Err(RecvTimeoutError::Timeout) => continue,
+                None => match self.queue.take(self.lane.settings.idle) {
+                    Taken::Item(work) => work,
+                    Taken::Closed => break,
+                    Taken::Idle if self.may_leave() => return Ok(()),
+                    Taken::Idle => continue,
                 },
             };
             let desk = match self.desk() {
@@ -75,10 +74,10 @@ impl Writer {
                 Work::Invoke(job) => {
                     let mut jobs = vec![job];
                     while jobs.len() < GROUP && next.is_none() {
-                        match self.queue.try_recv() {
-                            Ok(Work::Invoke(job)) => jobs.push(job),
-                            Ok(exclusive @ Work::Exclusive(_)) => next = Some(exclusive),
-                            Err(_) => break,
+                        match self.queue.try_take() {
+                            Some(Work::Invoke(job)) => jobs.push(job),
+                            Some(exclusive @ Work::Exclusive(_)) => next = Some(exclusive),
+                            None => break,
                         }
                     }
                     if self.serve(&desk, jobs).is_err() {
@@ -137,9 +136,10 @@ impl Writer {
             // The stuck thread no longer counts.
             door.threads -= 1;
             if let Err(failure) = start(&lane, &queue, Some((connection.clone(), jobs)), &mut door) {
-                // The queue's other end goes with this: who waits is told that the outcome is unknown.
+                // Who waits is told that the outcome is unknown.
                 tracing::error!(%failure, "no new writer could be started");
-                door.sender = None;
+                door.queue = None;
+                queue.abandon();
             }
         });
         self.lane.settings.watchdog.watch(&desk);
@@ -151,7 +151,7 @@ impl Writer {
     fn may_leave(&self) -> bool {
         let mut door = lock(&self.lane.write);
         if self.queue.is_empty() {
-            door.sender = None;
+            door.queue = None;
             door.threads -= 1;
             return true;
         }
@@ -168,12 +168,10 @@ impl Writer {
     }
 }
 
-fn refuse(work: Work, failure: &Failure) {
+/// Answers without doing it.
+pub(super) fn refuse(work: Work, failure: &Failure) {
     match work {
-        Work::Invoke(job) => {
-            // Who asked may have gone away.
-            let _ = job.reply.send(Err(failure.clone().into()));
-        }
+        Work::Invoke(job) => job.refuse(failure),
         // Dropping it tells who waits.
         Work::Exclusive(work) => drop(work),
     }

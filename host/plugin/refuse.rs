@@ -2,9 +2,9 @@
 
 use oxc::ast::ast::{
     AccessorProperty, ArrowFunctionExpression, AssignmentExpression, AssignmentTarget, AwaitExpression, CallExpression,
-    Decorator, Expression, ForOfStatement, Function, IdentifierReference, ImportDeclaration, Program,
-    PropertyDefinition, StaticBlock, TSExportAssignment, TSImportEqualsDeclaration, TSModuleReference,
-    VariableDeclaration, VariableDeclarationKind,
+    Decorator, ExportSpecifier, Expression, ForOfStatement, Function, IdentifierReference, ImportDeclaration,
+    ModuleExportName, Program, PropertyDefinition, StaticBlock, TSExportAssignment, TSImportEqualsDeclaration,
+    TSModuleReference, VariableDeclaration, VariableDeclarationKind,
 };
 use oxc::ast_visit::{Visit, walk};
 use oxc::semantic::{Scoping, SymbolFlags};
@@ -145,6 +145,15 @@ impl<'a> Visit<'a> for Check<'_> {
             self.refuse(it.span, "`import defer` and `import source` are not supported: write a plain `import`");
         }
         walk::walk_import_declaration(self, it);
+    }
+
+    fn visit_export_specifier(&mut self, it: &ExportSpecifier<'a>) {
+        if let ModuleExportName::IdentifierReference(local) = &it.local
+            && self.is_global(local)
+        {
+            let name = local.name.as_str();
+            self.refuse(it.span, format!("`{name}` is not declared in this file, so it cannot be exported"));
+        }
     }
 
     fn visit_ts_export_assignment(&mut self, it: &TSExportAssignment<'a>) {

@@ -336,3 +336,39 @@ impl Statement {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn the_end_of_a_prefix_is_the_next_text_that_has_not_got_it() {
+        for (prefix, end) in [
+            ("a", Some("b")),
+            ("az", Some("a{")),
+            ("\u{7f}", Some("\u{80}")),
+            ("x\u{d7ff}", Some("x\u{e000}")),
+            ("a\u{10ffff}", Some("b")),
+            ("a\u{10ffff}\u{10ffff}", Some("b")),
+            ("\u{10ffff}", None),
+            ("", None),
+        ] {
+            assert_eq!(behind_prefix(prefix).as_deref(), end, "{prefix:?}");
+        }
+    }
+
+    #[test]
+    fn names_are_quoted_whatever_they_hold() {
+        let mut sql = Statement::default();
+        sql.name("a\"; DROP TABLE b; --");
+        assert_eq!(sql.text, "\"a\"\"; DROP TABLE b; --\"");
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn every_text_with_a_prefix_lies_before_its_end_and_no_other(prefix in "[a\u{d7ff}\u{10ffff}]{0,3}", text in "[ab\u{d7ff}\u{e000}\u{10ffff}]{0,4}") {
+            let inside = text >= prefix && behind_prefix(&prefix).is_none_or(|end| text < end);
+            proptest::prop_assert_eq!(inside, text.starts_with(&prefix));
+        }
+    }
+}

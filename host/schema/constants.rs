@@ -1,13 +1,9 @@
 //! Constants of DEFAULT clauses and CHECK conditions, brought into the form in which they are stored.
 
-use jiff::SignedDuration;
-use jiff::fmt::temporal::DateTimeParser;
 use sqlparser::ast::{Expr, UnaryOperator, Value as Literal};
 
 use super::ColumnType;
-use crate::codec::Value;
-
-static PARSER: DateTimeParser = DateTimeParser::new();
+use crate::codec::{Value, time};
 
 /// Integers that a script's number holds without loss go up to here, both ways.
 const MAX_SAFE: i64 = (1 << 53) - 1;
@@ -134,30 +130,15 @@ fn canonical_json(text: &str) -> Result<String, String> {
     serde_json_canonicalizer::to_string(&value).map_err(|error| format!("'{text}' has no canonical form: {error}"))
 }
 
-/// A time in the one form that is stored: UTC, milliseconds, `Z`.
+/// A time in the one form that is stored.
 ///
 /// # Errors
-/// When there is no offset, more than milliseconds, or a year outside 0001 to 9999.
+/// What is wrong with it and what to write.
 pub(super) fn canonical_time(text: &str) -> Result<String, String> {
-    let fault = |why: &str| format!("'{text}' is not a TIMESTAMP ({why}): write one such as '2026-01-31T12:00:00Z'");
-    let missing = || fault("date, time and offset, or Z, are needed");
-    let pieces = PARSER.parse_pieces(text).map_err(|_| missing())?;
-    let (Some(time), Some(offset)) = (pieces.time(), pieces.to_numeric_offset()) else { return Err(missing()) };
-    if pieces.time_zone_annotation().is_some() {
-        return Err(missing());
-    }
-    if time.subsec_nanosecond() % 1_000_000 != 0 {
-        return Err(fault("it can hold milliseconds, not more"));
-    }
-    let years = || fault("years go from 0001 to 9999");
-    // Not by way of an instant: those end a day before the year 9999 does.
-    let local = pieces.date().to_datetime(time);
-    let utc = local.checked_sub(SignedDuration::from_secs(i64::from(offset.seconds()))).map_err(|_| years())?;
-    if utc.year() < 1 {
-        return Err(years());
-    }
-    let text = utc.strftime("%Y-%m-%dT%H:%M:%S%.3fZ").to_string();
-    Ok(text)
+    time::normal(text).map_err(|why| {
+        let right = example(ColumnType::Timestamp);
+        format!("'{text}' is not a TIMESTAMP ({why}): write date, time and offset, or Z, such as {right}")
+    })
 }
 
 #[cfg(test)]

@@ -1,6 +1,6 @@
 //! DDL from the model, for SQLite.
 //!
-//! What belongs to one database and not to the other is in three places: [`storage`], [`type_check`] and the end of
+//! What belongs to one database and not to the other is in three places: `storage`, `type_check` and the end of
 //! [`create_table`].
 
 use super::{Column, ColumnType, Index, TENANT, Table};

@@ -7,7 +7,7 @@ use sqlparser::ast::{
 use super::parse::{Faults, LooseIndex};
 use super::tokens::{self, Tokens};
 
-/// Reads one CREATE [UNIQUE] INDEX.
+/// Reads one `CREATE [UNIQUE] INDEX`.
 pub(super) fn read(statement: Tokens, faults: &mut Faults) -> Option<LooseIndex> {
     let line = tokens::line(statement);
     let parsed = tokens::read(statement, faults, |parser| parser.parse_statement())?;
@@ -101,7 +101,7 @@ pub(super) fn bare(name: &Ident) -> Result<String, String> {
     Err(format!("{name}: write names bare or in double quotes, here {}", name.value))
 }
 
-/// Whether NULLS [NOT] DISTINCT was left out.
+/// Whether `NULLS [NOT] DISTINCT` was left out.
 pub(super) fn nulls_plain(option: NullsDistinctOption) -> bool {
     matches!(option, NullsDistinctOption::None)
 }

@@ -75,6 +75,12 @@ fn raw_columns(conn: &Connection, table: &str) -> Result<Vec<RawColumn>, SchemaE
 }
 
 fn table(conn: &Connection, name: &str, sql: &str, live: &mut Live) -> Result<(), SchemaError> {
+    let shape = "SELECT type, strict, wr FROM pragma_table_list(?1) WHERE schema = 'main'";
+    let shape = rows(conn, shape, [name], |row| Ok((row.get::<_, String>(0)?, row.get(1)?, row.get(2)?)))?;
+    let Some(shape) = shape.into_iter().find(|(kind, _, _)| kind != "shadow") else {
+        // It belongs to a virtual table and goes with that.
+        return Ok(());
+    };
     let mut odd = Vec::new();
     let raw = raw_columns(conn, name)?;
     let mut table = Table { name: name.to_owned(), ..Table::default() };
@@ -88,13 +94,8 @@ fn table(conn: &Connection, name: &str, sql: &str, live: &mut Live) -> Result<()
     } else if !table.shared {
         odd.push(format!("its primary key does not begin with {TENANT}"));
     }
-    let strict = "SELECT strict, wr, type FROM pragma_table_list(?1) WHERE schema = 'main'";
-    for (strict, rowless, kind) in rows(conn, strict, [name], |row| {
-        Ok((row.get::<_, bool>(0)?, row.get::<_, bool>(1)?, row.get::<_, String>(2)?))
-    })? {
-        if !strict || rowless || kind != "table" {
-            odd.push("it is not an ordinary STRICT table".to_owned());
-        }
+    if shape != ("table".to_owned(), true, false) {
+        odd.push("it is not an ordinary STRICT table".to_owned());
     }
     for column in raw.iter().filter(|column| column.name != TENANT) {
         table.columns.push(self::column(column, &table, &mut odd));

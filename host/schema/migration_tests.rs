@@ -276,4 +276,40 @@ proptest! {
         let after = status(&conn, &to).unwrap();
         prop_assert_eq!(after.state, State::Equal, "{}", render(&after.plan));
     }
+
+    #[test]
+    fn with_rows_a_change_is_refused_or_keeps_them(from in any_schema(), to in any_schema()) {
+        let (from, to) = (read_back(&from), read_back(&to));
+        let mut conn = Connection::open_in_memory().unwrap();
+        bring(&mut conn, &from);
+        from.tables.values().for_each(|table| one_row(&conn, table));
+        let refused = plan(&conn, &to, &[]).unwrap().refusals;
+        let allowed: Vec<String> = refused.into_iter().filter_map(|refusal| refusal.allow).collect();
+        match apply(&mut conn, &to, &allowed, NOW) {
+            Err(ApplyError::Store(error)) => prop_assert!(false, "the plan did not foresee: {error}"),
+            Err(ApplyError::Refused(_)) => prop_assert_eq!(inspect::read(&conn).unwrap().schema.normal(), from.normal()),
+            Ok(_) => for name in to.tables.keys() {
+                let count: i64 = conn.query_row(&format!("SELECT count(*) FROM {name}"), [], |row| row.get(0)).unwrap();
+                prop_assert_eq!(count, i64::from(from.tables.contains_key(name)));
+            },
+        }
+    }
+}
+
+/// Puts one row into `table`, with NULL where that may stand and no CHECK is against it.
+fn one_row(conn: &Connection, table: &Table) {
+    let value = |column: &Column| match column.ty {
+        _ if !column.not_null && table.checks.is_empty() => "NULL",
+        ColumnType::Integer | ColumnType::Boolean => "1",
+        ColumnType::Real => "1.5",
+        ColumnType::Text => "'1'",
+        ColumnType::Blob => "X'00'",
+        ColumnType::Json => "'{}'",
+        ColumnType::Timestamp => "'2026-01-02T03:04:05.678Z'",
+    };
+    let mut values: Vec<&str> = table.columns.iter().map(value).collect();
+    if !table.shared {
+        values.insert(0, "'acme'");
+    }
+    conn.execute_batch(&format!("INSERT INTO {} VALUES ({})", table.name, values.join(", "))).unwrap();
 }

@@ -1,4 +1,9 @@
 //! From the text of `schema.sql` to the model, and every fault in it at once.
+//!
+//! What the contract leaves open is decided so: every table has a primary key; IF NOT EXISTS is read and means nothing;
+//! foreign keys have no actions and are checked at once; names stand bare or in double quotes and are small as written;
+//! a CHECK compares like with like, so that both databases take it; `-- was: old` stands on the line of a table or
+//! column, or alone on the line above, and may stay there once the renaming is done.
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 

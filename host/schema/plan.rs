@@ -62,8 +62,11 @@ pub fn plan(conn: &Connection, wanted: &Schema, allow_destructive: &[String]) ->
         Planner { conn, live: &live, base: &base, wanted, old, phases: Phases::default(), refusals: Vec::new() };
     planner.phases.renames = renames;
     for (kind, name) in &live.others {
-        let sql = format!("DROP {} {}", kind.to_ascii_uppercase(), quote(name));
-        planner.drop(format!("{kind} {name} was made by hand; schema.sql has none"), sql, name);
+        planner.phases.others.push(Step {
+            why: format!("{kind} {name} was made by hand; schema.sql has none"),
+            sql: vec![format!("DROP {} {}", kind.to_ascii_uppercase(), quote(name))],
+            destructive: vec![name.clone()],
+        });
     }
     for table in base.tables.values().filter(|table| !wanted.tables.contains_key(&table.name)) {
         planner.drop_table(table)?;
@@ -94,6 +97,7 @@ fn drift(conn: &Connection, live: &Live) -> Result<Vec<String>, SchemaError> {
 /// Steps by the order in which they have to run.
 #[derive(Default)]
 struct Phases {
+    others: Vec<Step>,
     renames: Vec<Step>,
     drops: Vec<Step>,
     tables: Vec<Step>,
@@ -117,17 +121,14 @@ impl Planner<'_> {
         self.refusals.push(Refusal { message, allow: None, offending });
     }
 
-    fn drop(&mut self, why: String, sql: String, name: &str) {
-        self.phases.drops.push(Step { why, sql: vec![sql], destructive: vec![name.to_owned()] });
-    }
-
     fn drop_table(&mut self, table: &Table) -> Result<(), SchemaError> {
         let rows = self.count(&table.name)?;
         let why = format!(
             "table {} ({rows}) is not in schema.sql; if it has a new name there, write -- was: {} above that",
             table.name, table.name
         );
-        self.drop(why, format!("DROP TABLE {}", quote(&table.name)), &table.name);
+        let sql = vec![format!("DROP TABLE {}", quote(&table.name))];
+        self.phases.drops.push(Step { why, sql, destructive: vec![table.name.clone()] });
         Ok(())
     }
 
@@ -192,6 +193,10 @@ impl Planner<'_> {
         sql.push(format!("DROP TABLE {}", quote(&table.name)));
         sql.push(format!("ALTER TABLE {} RENAME TO {}", quote(&beside), quote(&table.name)));
         let mut reasons = diff.definition();
+        if let (Some(gone), Some(added)) = (diff.columns_dropped.first(), diff.columns_added.first()) {
+            let (gone, added) = (&gone.name, &added.name);
+            reasons.push(format!("if {gone} is called {added} now, write -- was: {gone} at {added}"));
+        }
         reasons.extend(odd);
         let name = |column: &str| format!("{}.{column}", table.name);
         let dropped = diff.columns_dropped.iter().map(|column| name(&column.name));
@@ -360,7 +365,8 @@ impl Planner<'_> {
 
     fn finish(mut self, drift: Vec<String>, allowed: &[String]) -> Plan {
         let phases = self.phases;
-        let steps = [phases.renames, phases.drops, phases.tables, phases.columns, phases.indexes].concat();
+        let steps =
+            [phases.others, phases.renames, phases.drops, phases.tables, phases.columns, phases.indexes].concat();
         for step in &steps {
             for name in step.destructive.iter().filter(|name| !allowed.contains(name)) {
                 let message = format!("{}: this can lose data; to allow it, add --allow-destructive {name}", step.why);

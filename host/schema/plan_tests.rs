@@ -202,6 +202,8 @@ fn what_loses_data_has_to_be_named() {
     assert_eq!(refused(&mut conn, dropped, "lose data").allow.as_deref(), Some("t.s"));
     assert_eq!(refused(&mut conn, &TABLE.replace("n INTEGER", "n REAL"), "lose data").allow.as_deref(), Some("t.n"));
     assert_eq!(refused(&mut conn, "", "lose data").allow.as_deref(), Some("t"));
+    let swapped = refused(&mut conn, &TABLE.replace("s TEXT", "label TEXT"), "lose data").message;
+    assert!(swapped.contains("if s is called label now, write -- was: s at label"), "{swapped}");
     let wrong = apply(&mut conn, &schema(dropped), &["t.n".into()], NOW);
     assert!(matches!(wrong, Err(ApplyError::Refused(_))));
     apply(&mut conn, &schema(dropped), &["t.s".into()], NOW).unwrap();
@@ -320,6 +322,8 @@ fn changes_by_hand_are_explained_and_taken_back() {
         ("DROP INDEX t_s; CREATE UNIQUE INDEX t_s ON t (tenant_id, s) WHERE n > 0", "index t_s: it is partial", None),
         ("CREATE TRIGGER tr AFTER INSERT ON t BEGIN SELECT 1; END", "trigger tr is new", Some("tr")),
         ("CREATE VIEW v AS SELECT * FROM t", "view v is new", Some("v")),
+        ("CREATE VIEW broken AS SELECT * FROM nowhere", "view broken is new", Some("broken")),
+        ("CREATE VIRTUAL TABLE words USING fts5(word)", "table words is new", Some("words")),
         ("CREATE TABLE other (x)", "table other is new", Some("other")),
         ("ALTER TABLE t RENAME COLUMN n TO m", "table t: column n is gone", Some("t.m")),
         ("DROP TABLE t", "table t is gone", None),

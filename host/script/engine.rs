@@ -61,6 +61,7 @@ impl Engine {
         };
         let runtime = Runtime::new().map_err(|error| no_room(error.to_string()))?;
         runtime.set_memory_limit(limits.memory);
+        runtime.set_gc_threshold(limits.memory / 4);
         runtime.set_max_stack_size(limits.stack);
         let context = Context::full(&runtime).map_err(|error| no_room(error.to_string()))?;
         let state = Rc::new(State::default());
@@ -88,11 +89,18 @@ impl Engine {
     pub fn run(&mut self, call: &Call<'_>, host: Box<dyn Host>) -> Result<String, ScriptError> {
         let begin = self.compiled(call.code)?;
         self.state.begin(call, host);
+        // A panic of the host's passes through: what it leaves is not used again.
+        let spent = std::mem::replace(&mut self.spent, true);
         let judge = self.judge(call.code);
         let (outcome, collected) = self.context.with(|ctx| {
             let outcome = handled(&ctx, &judge, call, begin);
             (outcome, self.hooks.collected(&ctx).unwrap_or(true))
         });
+        if let Some(panic) = self.state.panic.take() {
+            self.state.end();
+            std::panic::resume_unwind(panic);
+        }
+        self.spent = spent;
         self.finish(outcome, collected)
     }
 

@@ -71,7 +71,7 @@ impl Judge<'_> {
         let (stack, position) = self.stack(&raw.unwrap_or_default());
         let message = message.unwrap_or_else(|| "an error whose message is not Unicode text".to_owned());
         match message.as_str() {
-            "InternalError: out of memory" | "InternalError: string too long" => {
+            text if text.starts_with("InternalError: out of memory") || text == "InternalError: string too long" => {
                 return Ok((self.limit(Stop::Memory, position), true));
             }
             "RangeError: Maximum call stack size exceeded" => return Ok((self.limit(Stop::Stack, position), true)),

@@ -96,12 +96,13 @@ fn script<'js>(ctx: &Ctx<'js>, name: &str, source: &str) -> JsResult<Function<'j
 /// When memory or stack do not suffice for the realm itself.
 pub(super) fn build(ctx: &Ctx<'_>, state: &Rc<State>) -> JsResult<Hooks> {
     let natives = natives(ctx, state)?;
+    let lockdown: Function<'_> = script(ctx, "lockdown", include_str!("prelude/lockdown.js"))?.call(())?;
     let set_now: Function<'_> = script(ctx, "date", include_str!("prelude/date.js"))?.call((natives.clone(),))?;
     let hooks: Object<'_> = script(ctx, "host", include_str!("prelude/host.js"))?.call((natives.clone(),))?;
     super::web::add(ctx, &natives, state)?;
     script(ctx, "web", include_str!("prelude/web.js"))?.call::<_, ()>((natives.clone(),))?;
     script(ctx, "guards", include_str!("prelude/guards.js"))?.call::<_, ()>((natives,))?;
-    script(ctx, "lockdown", include_str!("prelude/lockdown.js"))?.call::<_, ()>((hooks.clone(),))?;
+    lockdown.call::<_, ()>((hooks.clone(),))?;
     let kept = |name: &str| -> JsResult<Kept> { Ok(Persistent::save(ctx, hooks.get::<_, Function<'_>>(name)?)) };
     let object_prototype: Object<'_> = hooks.get("objectPrototype")?;
     Ok(Hooks {

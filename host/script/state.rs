@@ -1,6 +1,8 @@
 //! What belongs to the run that is under way, and the functions through which the prelude reaches it.
 
+use std::any::Any;
 use std::cell::{Cell, RefCell};
+use std::panic::{AssertUnwindSafe, catch_unwind};
 use std::rc::Rc;
 use std::time::{Duration, Instant};
 
@@ -53,6 +55,8 @@ pub(super) struct State {
     /// Promises that were rejected with nobody waiting: promise and reason.
     pub rejections: RefCell<Vec<(Kept, Kept)>>,
     pub hooks: RefCell<Option<Rc<Hooks>>>,
+    /// A panic of the host's, to go on once the script is stopped.
+    pub panic: RefCell<Option<Box<dyn Any + Send>>>,
 }
 
 impl State {
@@ -145,7 +149,12 @@ impl State {
 
     fn ask(&self, binding: Binding, args: Vec<Value>) -> Result<Value, Failure> {
         match self.host.borrow_mut().as_mut() {
-            Some(host) => host.call(binding, args),
+            // The engine would make an exception of a panic, and a script could catch that.
+            Some(host) => catch_unwind(AssertUnwindSafe(|| host.call(binding, args))).unwrap_or_else(|panic| {
+                self.panic.replace(Some(panic));
+                self.stop.set(Some(Stop::HostCalls));
+                Err(Failure::new(Code::Unavailable, "the host failed"))
+            }),
             None => {
                 Err(Failure::contract("no binding can be called here: the top level of a module runs before any call"))
             }

@@ -190,6 +190,7 @@ impl<'a, 'js> Walk<'a, 'js> {
                 let bytes = base64::engine::general_purpose::STANDARD.decode(text);
                 Ok(Kind::Bytes(bytes.map_err(|_| Trouble::refused("cannot be read as bytes"))?))
             }
+            "array" => Ok(Kind::Array),
             "error" => Ok(Kind::Error),
             "boxed" => Ok(Kind::Boxed(payload)),
             "refused" => {

@@ -46,7 +46,8 @@ fn port_in_use() {
     let address = taken.local_addr().unwrap().to_string();
     let mut command = folders.command(&["dev", "--apply-schema", "--listen", &address]);
     let ended = run(folders.command(&["dev", "--listen", &address]));
-    let text = format!("another program listens on {address} already; stop it, or choose another address with --listen");
+    let text =
+        format!("another program listens on {address} already; stop it, or choose another address with --listen");
     assert_eq!(ended.sentence(1), text);
     drop(taken);
     command.env_remove("ONCEHOST_LISTEN");
@@ -99,7 +100,10 @@ fn database_file_that_is_damaged_or_of_a_newer_version() {
     };
     let damaged = || fs::write(&path, "this is no database, whatever its name says".repeat(100)).unwrap();
     let faults: [(&dyn Fn(), &str); 2] = [
-        (&newer, "was written by a newer oncehost (host tables version 99, this one knows 1); start that version again"),
+        (
+            &newer,
+            "was written by a newer oncehost (host tables version 99, this one knows 1); start that version again",
+        ),
         (&damaged, "the file is damaged or no database; restore it from a backup"),
     ];
     for (number, (spoil, reason)) in faults.into_iter().enumerate() {
@@ -184,7 +188,12 @@ fn sigterm_under_load() {
                             count.fetch_add(1, Ordering::SeqCst);
                         }
                         Some(answer) => {
-                            assert_eq!((answer.status, answer.error().as_str()), (503, "OVERLOADED"), "{}", answer.body);
+                            assert_eq!(
+                                (answer.status, answer.error().as_str()),
+                                (503, "OVERLOADED"),
+                                "{}",
+                                answer.body
+                            );
                             return;
                         }
                         // The connection was closed, or none was taken any more.

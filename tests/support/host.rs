@@ -1,6 +1,6 @@
 //! A whole host in this process, on real files and a real port, with a clock that the test moves.
 
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::Arc;
 use std::thread::JoinHandle;
 
@@ -23,7 +23,8 @@ pub struct Host {
     pub app: Arc<App>,
     pub clock: Arc<ManualClock>,
     pub url: String,
-    folder: TempDir,
+    /// Removed when the host is gone.
+    _folder: TempDir,
     settings: Settings,
     runtime: Runtime,
     running: Option<(oneshot::Sender<()>, JoinHandle<()>)>,
@@ -90,7 +91,7 @@ impl Host {
         let clock = Arc::new(ManualClock::at(START));
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build().unwrap();
         let (app, url, running) = start(&settings, &clock, &runtime);
-        let host = Self { app, clock, url, folder, settings, runtime, running: Some(running) };
+        let host = Self { app, clock, url, _folder: folder, settings, runtime, running: Some(running) };
         host.apply_schemas();
         host
     }
@@ -155,11 +156,6 @@ impl Host {
     pub fn count(&self, plugin: &str, table: &str) -> i64 {
         self.database(plugin).query_row(&format!("SELECT count(*) FROM \"{table}\""), [], |row| row.get(0)).unwrap()
     }
-
-    /// Where the plugins are.
-    pub fn plugins(&self) -> PathBuf {
-        self.folder.path().join("plugins")
-    }
 }
 
 impl Drop for Host {
@@ -218,9 +214,4 @@ pub fn try_answer(mut response: ureq::http::Response<ureq::Body>) -> Option<Answ
         retry_after,
         content_type,
     })
-}
-
-/// The plugins that are shipped, as files.
-pub fn shipped() -> PathBuf {
-    Path::new(env!("CARGO_MANIFEST_DIR")).join("plugins")
 }

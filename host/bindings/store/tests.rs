@@ -21,6 +21,7 @@ const SCHEMA: &str = "
         paid BOOLEAN, extra JSON, raw BLOB, due TIMESTAMP, constructor TEXT, created_at TIMESTAMP, updated_at TIMESTAMP);
     CREATE INDEX orders_total ON orders (total);
     CREATE TABLE lines (order_id TEXT REFERENCES orders (id), sku TEXT, qty INTEGER NOT NULL DEFAULT 1,
+        tags JSON NOT NULL DEFAULT '[1, {}]',
         PRIMARY KEY (order_id, sku));
     CREATE TABLE rates (name TEXT PRIMARY KEY, value REAL);
 ";

@@ -387,6 +387,7 @@
     },
     // What an object that is neither plain nor an array is: [kind, payload].
     classify(value) {
+      if (Array.isArray(value)) return ["array", ""]; // a proxy of one
       if (value instanceof Date) {
         try {
           return ["date", apply(getTime, value, [])];

@@ -1,164 +1,162 @@
 // Closes the realm: no code from strings, nothing that one run could change and the next one see.
-// Evaluated last, once per engine.
-(function (hooks) {
+// Evaluated once per engine: before the guards, so that its own work is not guarded; gives the function to call last.
+(function () {
   "use strict";
   const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf, setPrototypeOf, freeze } = Object;
-  const { ownKeys } = Reflect;
-  const remove = (target, name) => {
-    if (!delete target[name]) throw new Error(`cannot remove ${String(name)}`);
-  };
+  const { apply, ownKeys } = Reflect;
+  const { filter } = Array.prototype;
+  return (hooks) => {
+    const remove = (target, name) => {
+      if (!delete target[name]) throw new Error(`cannot remove ${String(name)}`);
+    };
 
-  // Whatever a newer engine adds stays out until somebody has looked at it.
-  const kept = new Set([
-    "Object", "Function", "Error", "EvalError", "RangeError", "ReferenceError", "SyntaxError", "TypeError", "URIError",
-    "InternalError", "AggregateError", "SuppressedError", "Array", "Iterator", "Number", "Boolean", "String", "Symbol",
-    "BigInt", "Math", "Reflect", "Proxy", "Map", "Set", "WeakMap", "WeakSet", "Promise", "RegExp", "JSON", "Date",
-    "ArrayBuffer", "Uint8Array", "Int8Array", "Uint8ClampedArray", "Uint16Array", "Int16Array", "Uint32Array",
-    "Int32Array", "BigInt64Array", "BigUint64Array", "Float16Array", "Float32Array", "Float64Array", "DataView",
-    "DisposableStack", "AsyncDisposableStack", "DOMException",
-    "parseInt", "parseFloat", "isNaN", "isFinite", "decodeURI", "decodeURIComponent", "encodeURI",
-    "encodeURIComponent", "escape", "unescape", "Infinity", "NaN", "undefined", "globalThis",
-    "store", "flow", "notify", "console", "BizError", "Discard", "fetch", "invoke", "secret", "run", "queueMicrotask",
-    "URL", "URLSearchParams", "TextEncoder", "TextDecoder", "structuredClone", "atob", "btoa", "crypto",
-  ]);
-  for (const name of ownKeys(globalThis)) {
-    if (typeof name === "string" && !kept.has(name)) remove(globalThis, name);
-  }
+    // Whatever a newer engine adds stays out until somebody has looked at it.
+    const kept = new Set([
+      "Object", "Function", "Error", "EvalError", "RangeError", "ReferenceError", "SyntaxError", "TypeError", "URIError",
+      "InternalError", "AggregateError", "SuppressedError", "Array", "Iterator", "Number", "Boolean", "String", "Symbol",
+      "BigInt", "Math", "Reflect", "Proxy", "Map", "Set", "WeakMap", "WeakSet", "Promise", "RegExp", "JSON", "Date",
+      "ArrayBuffer", "Uint8Array", "Int8Array", "Uint8ClampedArray", "Uint16Array", "Int16Array", "Uint32Array",
+      "Int32Array", "BigInt64Array", "BigUint64Array", "Float16Array", "Float32Array", "Float64Array", "DataView",
+      "DisposableStack", "AsyncDisposableStack", "DOMException",
+      "parseInt", "parseFloat", "isNaN", "isFinite", "decodeURI", "decodeURIComponent", "encodeURI",
+      "encodeURIComponent", "escape", "unescape", "Infinity", "NaN", "undefined", "globalThis",
+      "store", "flow", "notify", "console", "BizError", "Discard", "fetch", "invoke", "secret", "run", "queueMicrotask",
+      "URL", "URLSearchParams", "TextEncoder", "TextDecoder", "structuredClone", "atob", "btoa", "crypto",
+    ]);
+    for (const name of ownKeys(globalThis)) {
+      if (typeof name === "string" && !kept.has(name)) remove(globalThis, name);
+    }
 
-  // Context-wide state behind accessors, and a way to the functions on the stack.
-  remove(Error, "prepareStackTrace");
-  remove(Error, "stackTraceLimit");
-  const { captureStackTrace } = {
-    captureStackTrace(target) {
-      const { stack } = new Error();
-      defineProperty(target, "stack", { value: stack, writable: true, enumerable: false, configurable: true });
-    },
-  };
-  defineProperty(Error, "captureStackTrace", { value: captureStackTrace, writable: true, configurable: true });
-  defineProperty(Error, "stackTraceLimit", { get: () => 10, set: () => {}, configurable: true });
-
-  const generator = function* () {};
-  const asyncGenerator = async function* () {};
-  const asyncFunction = async function () {};
-  const functionPrototypes = [Function.prototype, asyncFunction, generator, asyncGenerator].map((f, i) =>
-    i === 0 ? f : getPrototypeOf(f),
-  );
-  const closed = (name, parent, prototype) => {
-    const made = {
-      [name]: function () {
-        throw new TypeError("no code is made from strings here: write the function in the plugin's source");
-      },
-    }[name];
-    defineProperty(made, "prototype", { value: prototype, writable: false });
-    if (parent !== null) setPrototypeOf(made, parent);
-    defineProperty(prototype, "constructor", { value: made, writable: true, enumerable: false, configurable: true });
-    return made;
-  };
-  const ClosedFunction = closed("Function", null, Function.prototype);
-  defineProperty(globalThis, "Function", { value: ClosedFunction });
-  closed("AsyncFunction", ClosedFunction, functionPrototypes[1]);
-  closed("GeneratorFunction", ClosedFunction, functionPrototypes[2]);
-  closed("AsyncGeneratorFunction", ClosedFunction, functionPrototypes[3]);
-
-  // The host's own functions read as built-in ones do; libraries look at that. (All that is found is the host's.)
-  const found = new Set();
-  const { toString } = Function.prototype;
-  const { apply } = Reflect;
-  const shown = {
-    toString() {
-      return typeof this === "function" && found.has(this)
-        ? `function ${getOwnPropertyDescriptor(this, "name")?.value ?? ""}() {\n    [native code]\n}`
-        : apply(toString, this, []);
-    },
-  };
-  defineProperty(Function.prototype, "toString", { value: shown.toString, writable: true, configurable: true });
-
-  // A frozen prototype's data property cannot be shadowed by assignment (`this.name = …`): for the names that
-  // code does assign, an accessor whose setter makes an own property.
-  const behind = [];
-  const shadowable = (owner, name) => {
-    const found = getOwnPropertyDescriptor(owner, name);
-    if (found === undefined || !("value" in found) || !found.configurable) return;
-    const { value, enumerable } = found;
-    behind.push(value);
-    const { get, set } = {
-      get() {
-        return value;
-      },
-      set(next) {
-        if (this === owner || (typeof this !== "object" && typeof this !== "function") || this === null) {
-          throw new TypeError(`cannot assign to '${String(name)}' of a built-in`);
-        }
-        const own = getOwnPropertyDescriptor(this, name);
-        if (own === undefined) {
-          defineProperty(this, name, { value: next, writable: true, enumerable: true, configurable: true });
-        } else {
-          defineProperty(this, name, { value: next });
-        }
+    // Context-wide state behind accessors, and a way to the functions on the stack.
+    remove(Error, "prepareStackTrace");
+    remove(Error, "stackTraceLimit");
+    const { captureStackTrace } = {
+      captureStackTrace(target) {
+        const { stack } = new Error();
+        defineProperty(target, "stack", { value: stack, writable: true, enumerable: false, configurable: true });
       },
     };
-    defineProperty(owner, name, { get, set, enumerable, configurable: true });
-  };
+    defineProperty(Error, "captureStackTrace", { value: captureStackTrace, writable: true, configurable: true });
+    defineProperty(Error, "stackTraceLimit", { get: () => 10, set: () => {}, configurable: true });
 
-  // Everything reachable: globals, what syntax alone makes, and the prototypes of iterators and helpers.
-  const waiting = [];
-  const visit = (value) => {
-    if (value !== null && (typeof value === "object" || typeof value === "function") && !found.has(value)) {
-      found.add(value);
-      waiting.push(value);
+    const generator = function* () {};
+    const asyncGenerator = async function* () {};
+    const asyncFunction = async function () {};
+    const functionPrototypes = [Function.prototype, asyncFunction, generator, asyncGenerator].map((f, i) =>
+      i === 0 ? f : getPrototypeOf(f),
+    );
+    const closed = (name, parent, prototype) => {
+      const made = {
+        [name]: function () {
+          throw new TypeError("no code is made from strings here: write the function in the plugin's source");
+        },
+      }[name];
+      defineProperty(made, "prototype", { value: prototype, writable: false });
+      if (parent !== null) setPrototypeOf(made, parent);
+      defineProperty(prototype, "constructor", { value: made, writable: true, enumerable: false, configurable: true });
+      return made;
+    };
+    const ClosedFunction = closed("Function", null, Function.prototype);
+    defineProperty(globalThis, "Function", { value: ClosedFunction });
+    closed("AsyncFunction", ClosedFunction, functionPrototypes[1]);
+    closed("GeneratorFunction", ClosedFunction, functionPrototypes[2]);
+    closed("AsyncGeneratorFunction", ClosedFunction, functionPrototypes[3]);
+
+    // The host's own functions read as built-in ones do; libraries look at that. (All that is found is the host's.)
+    const found = new Set();
+    const { toString } = Function.prototype;
+    const shown = {
+      toString() {
+        return typeof this === "function" && found.has(this)
+          ? `function ${getOwnPropertyDescriptor(this, "name")?.value ?? ""}() {\n    [native code]\n}`
+          : apply(toString, this, []);
+      },
+    };
+    defineProperty(Function.prototype, "toString", { value: shown.toString, writable: true, configurable: true });
+
+    // A frozen prototype's data property cannot be shadowed by assignment (`this.name = …`): for the names that
+    // code does assign, an accessor whose setter makes an own property.
+    const shadowable = (owner, name) => {
+      const found = getOwnPropertyDescriptor(owner, name);
+      if (found === undefined || !("value" in found) || !found.configurable) return;
+      const { value, enumerable } = found;
+      const { get, set } = {
+        get() {
+          return value;
+        },
+        set(next) {
+          if (this === owner || (typeof this !== "object" && typeof this !== "function") || this === null) {
+            throw new TypeError(`cannot assign to '${String(name)}' of a built-in`);
+          }
+          const own = getOwnPropertyDescriptor(this, name);
+          if (own === undefined) {
+            defineProperty(this, name, { value: next, writable: true, enumerable: true, configurable: true });
+          } else {
+            defineProperty(this, name, { value: next });
+          }
+        },
+      };
+      defineProperty(owner, name, { get, set, enumerable, configurable: true });
+      visit(get);
+      visit(set);
+      visit(value);
+    };
+
+    // Everything reachable: globals, what syntax alone makes, and the prototypes of iterators and helpers.
+    const waiting = [];
+    const visit = (value) => {
+      if (value !== null && (typeof value === "object" || typeof value === "function") && !found.has(value)) {
+        found.add(value);
+        waiting.push(value);
+      }
+    };
+    const walk = () => {
+      while (waiting.length > 0) {
+        const object = waiting.pop();
+        visit(getPrototypeOf(object));
+        for (const key of ownKeys(object)) {
+          const property = getOwnPropertyDescriptor(object, key);
+          visit(property.value);
+          visit(property.get);
+          visit(property.set);
+        }
+      }
+    };
+    const probe = (make) => {
+      try {
+        visit(getPrototypeOf(make()));
+      } catch {}
+    };
+    visit(globalThis);
+    visit(hooks);
+    for (const prototype of functionPrototypes) visit(prototype);
+    const plainIterator = { next: () => ({ done: true }) };
+    for (const make of [
+      () => generator(), () => asyncGenerator(), () => generator.prototype, () => asyncGenerator.prototype,
+      () => [][Symbol.iterator](), () => ""[Symbol.iterator](), () => new Map()[Symbol.iterator](),
+      () => new Set()[Symbol.iterator](), () => "".matchAll(/x/g), () => Iterator.from(plainIterator),
+      () => [].values().map((x) => x), () => Iterator.concat([]), () => Iterator.zip([[]]),
+      () => Iterator.zipKeyed({}), () => new Proxy({}, {}), () => Proxy.revocable({}, {}).revoke,
+      () => (function () { return arguments; })(), () => new (class {})(), () => class {}, () => /x/,
+      () => Promise.resolve(), () => new ArrayBuffer(0), () => Array.fromAsync([]),
+    ]) {
+      probe(make);
     }
-  };
-  const walk = () => {
-    while (waiting.length > 0) {
-      const object = waiting.pop();
-      visit(getPrototypeOf(object));
-      for (const key of ownKeys(object)) {
-        const property = getOwnPropertyDescriptor(object, key);
-        visit(property.value);
-        visit(property.get);
-        visit(property.set);
+    walk();
+
+    const prototypes = apply(filter, [...found], [
+      (object) => typeof getOwnPropertyDescriptor(object, "constructor")?.value === "function",
+    ]);
+    for (const owner of prototypes) {
+      shadowable(owner, "constructor");
+      shadowable(owner, "toString");
+      if (owner === Error.prototype || owner instanceof Error) {
+        shadowable(owner, "name");
+        shadowable(owner, "message");
       }
     }
+    for (const name of ownKeys(Object.prototype)) shadowable(Object.prototype, name);
+    walk();
+    for (const object of found) freeze(object);
   };
-  const probe = (make) => {
-    try {
-      visit(getPrototypeOf(make()));
-    } catch {}
-  };
-  visit(globalThis);
-  visit(hooks);
-  for (const prototype of functionPrototypes) visit(prototype);
-  const plainIterator = { next: () => ({ done: true }) };
-  for (const make of [
-    () => generator(), () => asyncGenerator(), () => generator.prototype, () => asyncGenerator.prototype,
-    () => [][Symbol.iterator](), () => ""[Symbol.iterator](), () => new Map()[Symbol.iterator](),
-    () => new Set()[Symbol.iterator](), () => "".matchAll(/x/g), () => Iterator.from(plainIterator),
-    () => [].values().map((x) => x), () => Iterator.concat([]), () => Iterator.zip([[]]),
-    () => Iterator.zipKeyed({}), () => new Proxy({}, {}), () => Proxy.revocable({}, {}).revoke,
-    () => (function () { return arguments; })(), () => new (class {})(), () => class {}, () => /x/,
-    () => Promise.resolve(), () => new ArrayBuffer(0), () => Array.fromAsync([]),
-  ]) {
-    probe(make);
-  }
-  walk();
-
-  const prototypes = [...found].filter(
-    (object) => typeof getOwnPropertyDescriptor(object, "constructor")?.value === "function",
-  );
-  for (const owner of prototypes) {
-    shadowable(owner, "constructor");
-    shadowable(owner, "toString");
-    if (owner === Error.prototype || owner instanceof Error) {
-      shadowable(owner, "name");
-      shadowable(owner, "message");
-    }
-  }
-  for (const name of ownKeys(Object.prototype)) shadowable(Object.prototype, name);
-  for (const value of behind) visit(value);
-  for (const object of [...found]) {
-    found.delete(object);
-    visit(object);
-  }
-  walk();
-  for (const object of found) freeze(object);
 })

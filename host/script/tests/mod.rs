@@ -11,6 +11,8 @@ use crate::failure::{Code as Name, Failure};
 use crate::plugin::{Code, Module};
 
 mod bindings;
+mod guards;
+mod hostile;
 mod hunt;
 mod realm;
 mod results;

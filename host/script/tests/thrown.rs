@@ -164,3 +164,33 @@ fn engines_that_were_stopped_are_dropped_without_harm() {
         }
     }
 }
+
+struct Panics;
+
+impl Host for Panics {
+    fn call(&mut self, _: Binding, _: Vec<Value>) -> Result<Value, Failure> {
+        panic!("the host is broken")
+    }
+
+    fn log(&mut self, _: Level, _: String) {}
+}
+
+#[test]
+fn a_panic_of_the_host_passes_through_and_the_engine_is_spent() {
+    let mut engine = Engine::new(EngineLimits::default()).unwrap();
+    let code = handler("() => { try { store.get('t', {}) } catch { return 1 } }");
+    let limits = RunLimits::default();
+    let call = Call {
+        code: &code,
+        entry: 0,
+        export: "handle",
+        input: "{}",
+        ctx: "{}",
+        now: 0,
+        seed: [0; 32],
+        limits: &limits,
+    };
+    let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| engine.run(&call, Box::new(Panics))));
+    assert!(ended.is_err());
+    assert!(engine.is_spent());
+}

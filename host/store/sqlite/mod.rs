@@ -12,6 +12,7 @@ use super::StoreError;
 pub mod copy;
 mod errors;
 pub mod health;
+pub mod host_db;
 pub mod keys;
 pub mod outbox;
 pub mod records;
@@ -31,6 +32,11 @@ const STATEMENT_CACHE: usize = 256;
 /// # Errors
 /// [`StoreError::Unavailable`] with a sentence for the operator: not a database, a newer version, no access.
 pub fn open_writer(path: &Path) -> Result<Connection, StoreError> {
+    open_versioned(path, &HOST_TABLES)
+}
+
+/// Opens (or makes) a database that the host writes, with its tables brought up by those of `steps` it lacks.
+fn open_versioned(path: &Path, steps: &[&str]) -> Result<Connection, StoreError> {
     let mut connection = Connection::open_with_flags(
         path,
         OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
@@ -40,7 +46,7 @@ pub fn open_writer(path: &Path) -> Result<Connection, StoreError> {
         .and_then(|()| connection.pragma_update(None, "journal_mode", "WAL"))
         .and_then(|()| connection.pragma_update(None, "synchronous", "FULL"))
         .map_err(|error| opening(path, &error))?;
-    migrate(&mut connection, path)?;
+    migrate(&mut connection, path, steps)?;
     make_durable(&connection, path).map_err(|error| opening(path, &error))?;
     Ok(connection)
 }
@@ -78,8 +84,8 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "trusted_schema", false)
 }
 
-fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
-    let newest = i64::try_from(HOST_TABLES.len()).unwrap_or(i64::MAX);
+fn migrate(connection: &mut Connection, path: &Path, steps: &[&str]) -> Result<(), StoreError> {
+    let newest = i64::try_from(steps.len()).unwrap_or(i64::MAX);
     let version = |connection: &Connection| connection.pragma_query_value(None, "user_version", |row| row.get(0));
     let failed = |error: rusqlite::Error| opening(path, &error);
     if version(connection).map_err(failed)? == newest {
@@ -93,7 +99,7 @@ fn migrate(connection: &mut Connection, path: &Path) -> Result<(), StoreError> {
             path.display()
         )));
     }
-    for step in HOST_TABLES.iter().skip(usize::try_from(found).unwrap_or(0)) {
+    for step in steps.iter().skip(usize::try_from(found).unwrap_or(0)) {
         transaction.execute_batch(step).map_err(failed)?;
     }
     transaction.pragma_update(None, "user_version", newest).map_err(failed)?;

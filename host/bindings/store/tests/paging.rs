@@ -38,16 +38,22 @@ fn pages(shop: &Fixture, order: &str, limit: i64, mut between: impl FnMut(usize)
 
 fn put(shop: &Fixture, id: &str, total: Option<i64>, number: Option<&str>) {
     let show = |json: Option<Json>| json.unwrap_or(Json::Null).to_string();
+    let paid = total.map(|total| Json::from(total % 2 == 0));
+    let rate = total.map(|total| Json::from(f64::from(i32::try_from(total % 100).unwrap()) / 3.0));
+    let due = number.map(|name| Json::from(format!("2026-01-0{}T00:00:00Z", name.len() + 1)));
     let record = format!(
-        r#"{{"id":{},"total":{},"constructor":{}}}"#,
+        r#"{{"id":{},"paid":{},"rate":{},"due":{},"total":{},"constructor":{}}}"#,
         Json::from(id),
+        show(paid),
+        show(rate),
+        show(due.filter(|_| number.is_some_and(|name| name.len() < 8))),
         show(total.map(Json::from)),
         show(number.map(Json::from))
     );
     shop.call("createIfAbsent", &[text("orders"), v(&record), v(r#"["id"]"#)]).unwrap();
 }
 
-const ORDERS: [&str; 8] = [
+const ORDERS: [&str; 9] = [
     "{}",
     r#"{"total":"asc"}"#,
     r#"{"total":"desc"}"#,
@@ -55,6 +61,7 @@ const ORDERS: [&str; 8] = [
     r#"{"constructor":"desc","total":"asc","id":"desc"}"#,
     r#"{"createdAt":"desc"}"#,
     r#"{"id":"desc"}"#,
+    r#"[{"paid":"asc"},{"due":"desc"}]"#,
     r#"[{"paid":"desc"},{"rate":"asc"},{"total":"asc"},{"constructor":"desc"}]"#,
 ];
 

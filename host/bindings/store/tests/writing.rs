@@ -47,7 +47,7 @@ fn defaults_of_the_schema_are_in_the_record() {
     shop.call("createIfAbsent", &[text("orders"), v(r#"{"id":"o"}"#), v(r#"["id"]"#)]).unwrap();
     let unique = v(r#"["sku","order_id"]"#);
     let made = shop.call("createIfAbsent", &[text("lines"), v(r#"{"order_id":"o","sku":"s"}"#), unique]).unwrap();
-    assert_eq!(made, v(r#"{"record":{"order_id":"o","sku":"s","qty":1},"created":true}"#));
+    assert_eq!(made, v(r#"{"record":{"order_id":"o","sku":"s","qty":1,"tags":[1,{}]},"created":true}"#));
 }
 
 #[test]

@@ -1,0 +1,247 @@
+//! The public keys of those who sign JWTs (RFC 7517), from a file or a URL, kept and renewed.
+
+use std::path::{Path, PathBuf};
+use std::sync::{Arc, PoisonError, RwLock};
+use std::time::Duration;
+
+use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, KeyOperations, PublicKeyUse};
+use jsonwebtoken::{Algorithm, DecodingKey};
+use serde_json::Value as Json;
+
+use crate::clock::{Clock, Millis};
+use crate::failure::{Code, Failure};
+
+/// The least time between two looks at the source on behalf of callers, so that nobody can make the host ask all
+/// the time by sending unknown key ids.
+const LOOK_AGAIN: Millis = 10_000;
+/// How often the source is looked at anyway: a key that its owner took out counts no longer than this.
+const RENEW: Duration = Duration::from_secs(300);
+/// How long a fetch may take in all, and how many bytes it may bring.
+const FETCH_TIME: Duration = Duration::from_secs(5);
+const FETCH_SIZE: u64 = 1 << 20;
+/// The least length of an RSA key, in characters of base64 (2048 bits; RFC 7518, section 3.3).
+const RSA_LEAST: usize = 342;
+
+/// A key that a signature can be checked with.
+pub(super) struct Key {
+    id: Option<String>,
+    algorithm: Option<Algorithm>,
+    pub key: DecodingKey,
+}
+
+/// The keys, as they were last seen. They go on counting while the source is away.
+pub(super) struct Jwks {
+    source: Arc<Source>,
+    clock: Arc<dyn Clock>,
+    seen: RwLock<Seen>,
+    /// Held while the source is asked: whoever else needs it meanwhile waits for the same answer.
+    asking: tokio::sync::Mutex<()>,
+}
+
+#[derive(Default)]
+struct Seen {
+    keys: Vec<Arc<Key>>,
+    asked_at: Option<Millis>,
+    /// Why the last look failed.
+    fault: Option<String>,
+}
+
+enum Source {
+    File(PathBuf),
+    /// A blocking client on a thread of its own: fetches are rare. `rustls`, so that no system library is needed.
+    Url(String, ureq::Agent),
+}
+
+impl Jwks {
+    /// Keys from a file or URL; nothing is read yet.
+    pub fn new(source: &str, clock: Arc<dyn Clock>) -> Self {
+        let source = if source.contains("://") {
+            // The machine's own list of authorities: it has those of a house's own too.
+            let tls = ureq::tls::TlsConfig::builder().root_certs(ureq::tls::RootCerts::PlatformVerifier).build();
+            let config = ureq::Agent::config_builder()
+                .tls_config(tls)
+                .timeout_global(Some(FETCH_TIME))
+                .https_only(source.starts_with("https://"))
+                .max_redirects(3)
+                .user_agent(concat!("oncehost/", env!("CARGO_PKG_VERSION")))
+                .build();
+            Source::Url(source.to_owned(), config.into())
+        } else {
+            Source::File(Path::new(source).to_owned())
+        };
+        Self { source: Arc::new(source), clock, seen: RwLock::default(), asking: tokio::sync::Mutex::default() }
+    }
+
+    /// The key that a JWT names, for a signature of this kind; without a name the only key that fits. Where it is not
+    /// known the source is asked again, though not at each call. `None` when it has no such key.
+    ///
+    /// # Errors
+    /// `UNAVAILABLE` when the source could not be asked and so nobody knows.
+    pub async fn find(&self, id: Option<&str>, algorithm: Algorithm) -> Result<Option<Arc<Key>>, Failure> {
+        if let Some(key) = self.known(id, algorithm) {
+            return Ok(Some(key));
+        }
+        let asking = self.asking.lock().await;
+        if let Some(key) = self.known(id, algorithm) {
+            return Ok(Some(key));
+        }
+        self.ask_again().await;
+        drop(asking);
+        let found = self.known(id, algorithm);
+        if found.is_none() && self.read().fault.is_some() {
+            let mut failure = Failure::new(
+                Code::Unavailable,
+                "the keys that JWTs are checked with cannot be read at the moment; try again shortly",
+            );
+            failure.retry_after = u32::try_from(LOOK_AGAIN / 1000).ok();
+            return Err(failure);
+        }
+        Ok(found)
+    }
+
+    /// Reads the keys at once and then again and again, for as long as this is awaited.
+    pub async fn keep_fresh(&self) {
+        let mut rounds = tokio::time::interval(RENEW);
+        rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+        loop {
+            rounds.tick().await;
+            let _asking = self.asking.lock().await;
+            self.ask_again().await;
+        }
+    }
+
+    fn read(&self) -> std::sync::RwLockReadGuard<'_, Seen> {
+        self.seen.read().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn known(&self, id: Option<&str>, algorithm: Algorithm) -> Option<Arc<Key>> {
+        let seen = self.read();
+        let fits = |key: &&Arc<Key>| {
+            key.key.family() == algorithm.family() && key.algorithm.is_none_or(|own| own == algorithm)
+        };
+        let mut fitting = seen.keys.iter().filter(|key| id.is_none() || key.id.as_deref() == id).filter(fits);
+        match (fitting.next(), fitting.next()) {
+            (Some(key), None) => Some(key.clone()),
+            // Of several keys that fit none is the one that is meant.
+            _ => None,
+        }
+    }
+
+    /// Looks at the source, unless it was looked at just now.
+    async fn ask_again(&self) {
+        let asked_at = self.read().asked_at;
+        // Either way from the last time, in case the clock was set back.
+        if asked_at.is_none_or(|at| at.abs_diff(self.clock.now()) >= LOOK_AGAIN.abs_diff(0)) {
+            self.ask().await;
+        }
+    }
+
+    /// Looks at the source. What was seen before stays when that fails.
+    async fn ask(&self) {
+        let source = self.source.clone();
+        let read = tokio::task::spawn_blocking(move || source.read().and_then(|text| parse(&text)));
+        let read = read.await.unwrap_or_else(|error| Err(error.to_string()));
+        let mut seen = self.seen.write().unwrap_or_else(PoisonError::into_inner);
+        seen.asked_at = Some(self.clock.now());
+        seen.fault = match read {
+            Ok(keys) => {
+                seen.keys = keys;
+                None
+            }
+            Err(fault) => {
+                tracing::warn!(
+                    kept = seen.keys.len(),
+                    "the keys for JWTs cannot be read from {}: {fault}",
+                    self.source
+                );
+                Some(fault)
+            }
+        };
+    }
+}
+
+impl std::fmt::Display for Source {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        match self {
+            Source::File(path) => path.display().fmt(f),
+            Source::Url(url, _) => f.write_str(url),
+        }
+    }
+}
+
+impl Source {
+    fn read(&self) -> Result<String, String> {
+        use std::io::Read;
+        match self {
+            Source::File(path) => {
+                let mut text = String::new();
+                let file = std::fs::File::open(path).map_err(|error| error.to_string())?;
+                file.take(FETCH_SIZE).read_to_string(&mut text).map_err(|error| error.to_string())?;
+                Ok(text)
+            }
+            Source::Url(url, agent) => {
+                let mut response = agent.get(url).call().map_err(|error| error.to_string())?;
+                let body = response.body_mut().with_config().limit(FETCH_SIZE);
+                body.read_to_string().map_err(|error| error.to_string())
+            }
+        }
+    }
+}
+
+/// The keys of a set by which signatures can be checked; others in it are passed over (RFC 7517, section 5).
+fn parse(text: &str) -> Result<Vec<Arc<Key>>, String> {
+    let set: Json = serde_json::from_str(text).map_err(|error| format!("this is not JSON: {error}"))?;
+    let keys = set.get("keys").and_then(Json::as_array).ok_or("this is no set of keys: \"keys\" is missing")?;
+    let usable = keys.iter().filter_map(usable).map(Arc::new).collect::<Vec<_>>();
+    if usable.is_empty() {
+        tracing::warn!(keys = keys.len(), "none of the keys for JWTs can be used; nobody with a JWT is let in");
+    }
+    Ok(usable)
+}
+
+fn usable(key: &Json) -> Option<Key> {
+    let jwk: Jwk = serde_json::from_value(key.clone()).ok()?;
+    let signs = !matches!(jwk.common.public_key_use, Some(PublicKeyUse::Encryption));
+    let verifies =
+        jwk.common.key_operations.as_ref().is_none_or(|operations| operations.contains(&KeyOperations::Verify));
+    let strong = if let AlgorithmParameters::RSA(rsa) = &jwk.algorithm {
+        rsa.n.len() >= RSA_LEAST
+    } else {
+        matches!(jwk.algorithm, AlgorithmParameters::EllipticCurve(_) | AlgorithmParameters::OctetKeyPair(_))
+    };
+    let algorithm = match jwk.common.key_algorithm {
+        Some(algorithm) => Some(Algorithm::try_from(algorithm).ok()?),
+        None => None,
+    };
+    let key = DecodingKey::from_jwk(&jwk).ok()?;
+    (signs && verifies && strong).then_some(Key { id: jwk.common.key_id, algorithm, key })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    fn kept(key: Json) -> usize {
+        parse(&json!({ "keys": [key] }).to_string()).unwrap().len()
+    }
+
+    #[test]
+    fn keys_that_check_no_signature_are_passed_over() {
+        let x = "11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo";
+        assert_eq!(kept(json!({ "kty": "OKP", "crv": "Ed25519", "x": x })), 1);
+        assert_eq!(kept(json!({ "kty": "OKP", "crv": "Ed25519", "x": x, "use": "sig", "alg": "EdDSA" })), 1);
+        assert_eq!(kept(json!({ "kty": "OKP", "crv": "Ed25519", "x": x, "use": "enc" })), 0);
+        assert_eq!(kept(json!({ "kty": "OKP", "crv": "Ed25519", "x": x, "key_ops": ["sign"] })), 0);
+        assert_eq!(kept(json!({ "kty": "oct", "k": "c2VjcmV0" })), 0, "a shared secret");
+        assert_eq!(kept(json!({ "kty": "RSA", "n": "AQAB", "e": "AQAB" })), 0, "a short key");
+        assert_eq!(kept(json!({ "kty": "new", "what": 1 })), 0);
+        assert_eq!(kept(json!("nothing")), 0);
+    }
+
+    #[test]
+    fn what_is_no_set_of_keys_is_refused() {
+        assert!(parse("<html>").is_err());
+        assert!(parse("{}").err().unwrap().contains("\"keys\" is missing"));
+    }
+}

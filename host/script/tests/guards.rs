@@ -1,0 +1,99 @@
+//! Guarded built-ins give what the language says.
+
+use super::*;
+
+#[test]
+fn guarded_built_ins_keep_name_length_and_form() {
+    assert_eq!(
+        once("() => [[].join, ''.indexOf, [].flatMap, JSON.stringify, Set, Map, [].concat, Object.keys, 'x'.replaceAll, Set.prototype.union].map((f) => [f.name, f.length, /\\[native code\\]/.test(String(f))].join())").unwrap(),
+        r#"["join,1,true","indexOf,1,true","flatMap,1,true","stringify,3,true","Set,0,true","Map,0,true","concat,1,true","keys,1,true","replaceAll,2,true","union,1,true"]"#
+    );
+    assert_eq!(
+        once("() => [() => new [].join(), () => [].join.call(null), () => ''.indexOf.call(undefined, 'x'), () => Set(), () => [].flat.call(null), () => ''.includes(/x/), () => 'x'.replaceAll(/x/, ''), () => [].flatMap(1), () => [].sort(5), () => new Map([1]), () => [Symbol()].join()].map((f) => { try { f(); return 'no' } catch (e) { return e.name } }).every((name) => name === 'TypeError')").unwrap(),
+        "true"
+    );
+}
+
+#[test]
+fn guarded_built_ins_give_what_the_language_says() {
+    for (code, gives) in [
+        ("[1, [2, [3, [4]]]].flat()", "[1,2,[3,[4]]]"),
+        ("[1, [2, [3, [4]]]].flat(Infinity)", "[1,2,3,4]"),
+        ("[1, , [2, , 3]].flat()", "[1,2,3]"),
+        ("[1, 2].flatMap((x, i) => [x, [i]])", "[1,[0],2,[1]]"),
+        (
+            "[1].concat(2, [3, [4]], 'ab', { length: 1, 0: 5, [Symbol.isConcatSpreadable]: true })",
+            "[1,2,3,[4],\"ab\",5]",
+        ),
+        ("[].concat({ a: 1 })[0].a", "1"),
+        ("[10, 9, 1, undefined, 'b', 'a', null].sort()", r#"[1,10,9,"a","b",null,null]"#),
+        ("[3, 1, 2].toSorted((a, b) => b - a)", "[3,2,1]"),
+        ("[].join.call({ length: 3, 0: 'a', 2: 'c' }, '-')", r#""a--c""#),
+        ("[].reverse.call({ length: 2, 0: 'a', 1: 'b' })", r#"{"0":"b","1":"a","length":2}"#),
+        ("[].slice.call('abc', 1)", r#"["b","c"]"#),
+        (
+            "(() => { const a = [1, 2, 3]; const b = a.splice(1, 1); return [a, b, a.reverse() === a, a.fill(0) === a] })()",
+            "[[0,0],[2],true,true]",
+        ),
+        (
+            "(() => { const p = new Proxy([3, 1, 2], {}); p.sort(); return [p.join(), p.reverse() === p, p.includes(2), p.slice(1), p] })()",
+            r#"["1,2,3",true,true,[2,1],[3,2,1]]"#,
+        ),
+        ("(class L extends Array {}).from([1, [2]]).flat().constructor.name", r#""L""#),
+        (
+            "['abcabc'.indexOf('c', 3), 'abc'.indexOf(''), 'abc'.indexOf('', 9), 'abcabc'.lastIndexOf('a'), 'abcabc'.lastIndexOf('a', 2), 'a1'.indexOf(1), 'null'.indexOf(null), 'undefined'.indexOf()]",
+            "[5,0,3,3,0,1,0,0]",
+        ),
+        (
+            "['a,b,c'.split(','), 'abc'.split(''), 'a,b,c'.split(',', 2), 'abc'.split(), 'a1b2c'.split(/\\d/), 'aXb'.split({ [Symbol.split]: () => ['own'] })]",
+            r#"[["a","b","c"],["a","b","c"],["a","b"],["abc"],["a","b","c"],["own"]]"#,
+        ),
+        (
+            "['aXbX'.replace('X', '[$&]'), 'aXbX'.replaceAll('X', (m, at) => at), 'aXbX'.replaceAll('X', '$$'), 'abc'.replace(/b/, '<$`|$\\'>'), 'abab'.replaceAll('ab', '')]",
+            r#"["a[X]bX","a1b3","a$b$","a<a|c>c",""]"#,
+        ),
+        (
+            "(() => { const big = 'a'.repeat(3e4); const needle = 'a'.repeat(1e3) + 'b'; const hay = big + needle + 'c' + needle; return [hay.indexOf(needle) === 3e4, hay.indexOf(needle, 3e4 + 1) === 3e4 + 1002, hay.lastIndexOf(needle) === 3e4 + 1002, hay.includes(needle), hay.split(needle).map((p) => p.length), hay.replace(needle, '$&$&').length - hay.length, hay.replaceAll(needle, () => 'x').length, hay.split(needle, 1).length] })()",
+            "[true,true,true,true,[30000,1,0],1001,30003,1]",
+        ),
+    ] {
+        assert_eq!(once(&format!("() => ({code})")).unwrap(), gives, "{code}");
+    }
+}
+
+#[test]
+fn guarded_collections_and_json_give_what_the_language_says() {
+    for (code, gives) in [
+        (
+            "JSON.stringify({ b: 1, a: { b: 2, c: 3 }, n: [{ a: 1, z: 2 }] }, ['n', 'a', 'b'])",
+            r#""{\"n\":[{\"a\":1}],\"a\":{\"b\":2},\"b\":1}""#,
+        ),
+        (
+            "JSON.stringify([undefined, () => 1, Symbol(), new Date(0), NaN, { toJSON: () => 5 }], null, 1).replaceAll('\\n', '')",
+            r#""[ null, null, null, \"1970-01-01T00:00:00.000Z\", null, 5]""#,
+        ),
+        (
+            "[JSON.stringify(undefined) === undefined, JSON.stringify('x'), JSON.stringify({ a: 1 }, (k, v) => (k === 'a' ? 2 : v))]",
+            r#"[true,"\"x\"","{\"a\":2}"]"#,
+        ),
+        ("[...new Set([1, 2, 2]).union(new Set([3])), new Set([1]).isSubsetOf(new Map([[1, 2]]))]", "[1,2,3,true]"),
+        (
+            "[new Map([['a', 1]]).get('a'), new Map(new Map([[1, 2]])).size, new Set('aab').size, Map.groupBy([1, 2], (x) => x % 2).get(1), new Set() instanceof Set, Set[Symbol.species] === Set]",
+            "[1,1,2,[1],true,true]",
+        ),
+        (
+            "[Object.fromEntries([['a', 1]]), Object.fromEntries(new Map([['b', 2]])), [1, 2, 3].values().drop(2).toArray(), Math.sumPrecise([0.1, 0.2])]",
+            "[{\"a\":1},{\"b\":2},[3],0.30000000000000004]",
+        ),
+        (
+            "[String.raw`a\\n${1}b`, new Uint8Array([1, 2]).join('-'), 'abc'.at(-1), 'ß'.toUpperCase(), 'x'.padStart(3, 'ab'), [1, 2, 3].lastIndexOf(3)]",
+            r#"["a\\n1b","1-2","c","SS","abx",2]"#,
+        ),
+        (
+            "[parseInt('12px'), Number.parseInt === parseInt, [...'aXbX'.matchAll(/X/g)].length, /x/y.test('x'), 'x'.match(/x/).index, RegExp('a|b', 'g')[Symbol.replace]('cab', '-')]",
+            r#"[12,true,2,true,0,"c--"]"#,
+        ),
+    ] {
+        assert_eq!(once(&format!("() => ({code})")).unwrap(), gives, "{code}");
+    }
+}

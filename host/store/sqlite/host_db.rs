@@ -1,0 +1,171 @@
+//! `DATA/host.db`: what belongs to no plugin.
+
+use std::path::Path;
+use std::sync::{Mutex, MutexGuard, PoisonError};
+
+use rusqlite::{Connection, OptionalExtension, Row, params};
+
+use super::{StoreError, fault, open_versioned};
+use crate::clock::Millis;
+
+/// Its tables, a step a version.
+const TABLES: [&str; 1] = [include_str!("../../../schema/sqlite/host/0001_tokens.sql")];
+
+/// The host's own database. Little is written to it, and never by an invocation, so one connection is enough.
+pub struct HostDb(Mutex<Connection>);
+
+/// A token as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct TokenRow {
+    pub id: String,
+    /// SHA-256 of the secret.
+    pub hash: [u8; 32],
+    /// The secret's last four characters.
+    pub tail: String,
+    pub tenant: String,
+    pub subject: String,
+    pub scopes: Vec<String>,
+    pub created_at: Millis,
+    /// `None`: never.
+    pub expires_at: Option<Millis>,
+    pub revoked_at: Option<Millis>,
+}
+
+impl HostDb {
+    /// Opens or makes `host.db` in the data folder.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] with a sentence for the operator: not a database, a newer version, no access.
+    pub fn open(data: &Path) -> Result<Self, StoreError> {
+        Ok(Self(Mutex::new(open_versioned(&data.join("host.db"), &TABLES)?)))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Connection> {
+        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps a new token; it is on disk when this returns.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn add_token(&self, token: &TokenRow) -> Result<(), StoreError> {
+        let sql = "INSERT INTO tokens (id, hash, tail, tenant, subject, scopes, created_at, expires_at, revoked_at) \
+                   VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
+        let TokenRow { id, hash, tail, tenant, subject, scopes, created_at, expires_at, revoked_at } = token;
+        let scopes = scopes.join(" ");
+        self.lock()
+            .execute(sql, params![id, hash, tail, tenant, subject, scopes, created_at, expires_at, revoked_at])
+            .map(drop)
+            .map_err(|error| fault(&error))
+    }
+
+    /// All tokens, the oldest first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn tokens(&self) -> Result<Vec<TokenRow>, StoreError> {
+        let connection = self.lock();
+        let found = connection
+            .prepare_cached(&format!("{SELECT_TOKEN} ORDER BY id"))
+            .and_then(|mut statement| statement.query_map([], token)?.collect());
+        found.map_err(|error| fault(&error))
+    }
+
+    /// Marks a token as revoked, for good on disk when this returns. A second time changes nothing. `None` when there
+    /// is no such token.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn revoke_token(&self, id: &str, now: Millis) -> Result<Option<TokenRow>, StoreError> {
+        let connection = self.lock();
+        let revoked = connection
+            .execute("UPDATE tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL", params![id, now])
+            .and_then(|_| connection.query_row(&format!("{SELECT_TOKEN} WHERE id = ?1"), [id], token).optional());
+        revoked.map_err(|error| fault(&error))
+    }
+
+    /// Forgets tokens that were revoked or expired before `before`.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn clear_tokens(&self, before: Millis) -> Result<usize, StoreError> {
+        self.lock()
+            .execute("DELETE FROM tokens WHERE revoked_at < ?1 OR expires_at < ?1", [before])
+            .map_err(|error| fault(&error))
+    }
+}
+
+const SELECT_TOKEN: &str =
+    "SELECT id, hash, tail, tenant, subject, scopes, created_at, expires_at, revoked_at FROM tokens";
+
+fn token(row: &Row<'_>) -> rusqlite::Result<TokenRow> {
+    let scopes: String = row.get(5)?;
+    Ok(TokenRow {
+        id: row.get(0)?,
+        hash: row.get(1)?,
+        tail: row.get(2)?,
+        tenant: row.get(3)?,
+        subject: row.get(4)?,
+        scopes: scopes.split_whitespace().map(str::to_owned).collect(),
+        created_at: row.get(6)?,
+        expires_at: row.get(7)?,
+        revoked_at: row.get(8)?,
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn row(id: &str, expires_at: Option<Millis>) -> TokenRow {
+        let mut hash = [0; 32];
+        hash[..id.len()].copy_from_slice(id.as_bytes());
+        let (tenant, subject) = ("acme".to_owned(), "ann".to_owned());
+        let scopes = vec!["invoke:orders".to_owned(), "operator".to_owned()];
+        let tail = "beef".to_owned();
+        TokenRow { id: id.to_owned(), hash, tail, tenant, subject, scopes, created_at: 5, expires_at, revoked_at: None }
+    }
+
+    #[test]
+    fn tokens_outlive_the_connection() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = HostDb::open(folder.path()).unwrap();
+        db.add_token(&row("a", Some(9))).unwrap();
+        db.add_token(&row("b", None)).unwrap();
+        drop(db);
+        let db = HostDb::open(folder.path()).unwrap();
+        assert_eq!(db.tokens().unwrap(), [row("a", Some(9)), row("b", None)]);
+    }
+
+    #[test]
+    fn revoking_keeps_the_first_instant_and_knows_what_is_not_there() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = HostDb::open(folder.path()).unwrap();
+        db.add_token(&row("a", None)).unwrap();
+        assert_eq!(db.revoke_token("a", 7).unwrap().unwrap().revoked_at, Some(7));
+        assert_eq!(db.revoke_token("a", 8).unwrap().unwrap().revoked_at, Some(7));
+        assert_eq!(db.revoke_token("b", 8).unwrap(), None);
+    }
+
+    #[test]
+    fn clearing_forgets_only_what_has_long_been_over() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = HostDb::open(folder.path()).unwrap();
+        for token in [row("old", Some(10)), row("late", Some(30)), row("kept", None), row("revoked", None)] {
+            db.add_token(&token).unwrap();
+        }
+        db.revoke_token("revoked", 10).unwrap();
+        assert_eq!(db.clear_tokens(20).unwrap(), 2);
+        let left: Vec<_> = db.tokens().unwrap().into_iter().map(|token| token.id).collect();
+        assert_eq!(left, ["kept", "late"]);
+    }
+
+    #[test]
+    fn database_of_a_newer_version_is_refused() {
+        let folder = tempfile::tempdir().unwrap();
+        drop(HostDb::open(folder.path()).unwrap());
+        Connection::open(folder.path().join("host.db")).unwrap().pragma_update(None, "user_version", 99).unwrap();
+        let Err(error) = HostDb::open(folder.path()) else { panic!("opened") };
+        assert!(error.to_string().contains("newer oncehost"), "{error}");
+    }
+}
