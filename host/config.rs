@@ -61,6 +61,10 @@ pub struct Settings {
     pub log: Option<String>,
     /// How they are written; `None`: text where standard error is a terminal, otherwise JSON.
     pub log_format: Option<LogFormat>,
+    /// Collector of traces, spoken to as OTLP over HTTP: `http://127.0.0.1:4318`. `None`: no spans are sent.
+    pub otlp_endpoint: Option<String>,
+    /// Which settings were given, and where: a flag, a name in the environment, or a line of the file.
+    pub given: Vec<(&'static str, String)>,
 }
 
 /// The form of log lines.
@@ -100,6 +104,8 @@ impl Default for Settings {
             stop_grace: Duration::from_secs(10),
             log: None,
             log_format: None,
+            otlp_endpoint: None,
+            given: Vec::new(),
         }
     }
 }
@@ -122,6 +128,19 @@ const FILE: &str = "oncehost.toml";
 const PREFIX: &str = "ONCEHOST_";
 
 impl Settings {
+    /// The instants at or before which replies, and marks, were committed that are no longer kept at `now`.
+    pub fn kept_since(&self, now: i64) -> (i64, i64) {
+        let before = |kept: Duration| now.saturating_sub(i64::try_from(kept.as_millis()).unwrap_or(i64::MAX));
+        (before(self.reply_kept), before(self.mark_kept))
+    }
+
+    /// Notes where a setting was given; a later place wins.
+    fn note(&mut self, name: &str, from: String) {
+        let known = SETTINGS.iter().find(|(known, _)| *known == name).map(|(known, _)| *known);
+        self.given.retain(|(given, _)| *given != name);
+        self.given.extend(known.map(|known| (known, from)));
+    }
+
     /// Reads the settings file and the environment and puts the flags over them.
     ///
     /// # Errors
@@ -161,7 +180,10 @@ impl Settings {
             let Some(key) = name.strip_prefix(PREFIX) else { continue };
             let key = key.to_ascii_lowercase();
             match setter(&key) {
-                Some(set) => set(&mut settings, value).map_err(|why| ConfigError(format!("{name}: {why}")))?,
+                Some(set) => {
+                    set(&mut settings, value).map_err(|why| ConfigError(format!("{name}: {why}")))?;
+                    settings.note(&key, name.clone());
+                }
                 // Orchestrators set names of their own behind this prefix (ONCEHOST_SERVICE_HOST): only a likely
                 // slip of the pen is an error.
                 None if key != "config" => {
@@ -177,6 +199,7 @@ impl Settings {
             let Some(set) = setter(name) else { continue };
             let flag = name.replace('_', "-");
             set(&mut settings, value).map_err(|why| ConfigError(format!("--{flag}: {why}")))?;
+            settings.note(name, format!("--{flag}"));
         }
         if settings.mark_kept < settings.reply_kept {
             return Err(ConfigError(
@@ -206,6 +229,7 @@ impl Settings {
                 ConfigError(format!("{place}: {name} takes a string, a whole number or an array of strings"))
             })?;
             set(self, &value).map_err(|why| ConfigError(format!("{place}: {name}: {why}")))?;
+            self.note(name, place);
             // Folders in the file are meant from where the file is.
             let base = path.parent().unwrap_or(Path::new(""));
             match name {
@@ -256,7 +280,7 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 type Setter = fn(&mut Settings, &str) -> Result<(), String>;
 
 /// Every setting by its name.
-const SETTINGS: [(&str, Setter); 30] = [
+const SETTINGS: [(&str, Setter); 31] = [
     ("plugins", |s, v| folder(v).map(|v| s.plugins = v)),
     ("data", |s, v| folder(v).map(|v| s.data = v)),
     ("listen", |s, v| address(v).map(|v| s.listen = v)),
@@ -290,6 +314,7 @@ const SETTINGS: [(&str, Setter); 30] = [
         Ok(())
     }),
     ("log_format", |s, v| log_format(v).map(|v| s.log_format = v)),
+    ("otlp_endpoint", |s, v| collector(v).map(|v| s.otlp_endpoint = Some(v))),
 ];
 
 fn setter(name: &str) -> Option<Setter> {
@@ -391,6 +416,18 @@ fn store(url: &str) -> Result<(), String> {
     }
 }
 
+fn collector(text: &str) -> Result<String, String> {
+    let plain =
+        text.strip_prefix("http://").is_some_and(|rest| !rest.is_empty() && !rest.contains(['@', '?', '#', ' ']));
+    if plain {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "{text:?} is no collector that can be reached; write http://HOST:PORT, such as http://127.0.0.1:4318 (for \
+                 TLS put a collector beside the host)"
+    ))
+}
+
 fn log_format(text: &str) -> Result<Option<LogFormat>, String> {
     match text {
         "text" => Ok(Some(LogFormat::Text)),
@@ -419,6 +456,11 @@ mod tests {
         let flags = [("stop_grace", "3s".to_owned())];
         let got = Settings::merge(Some((Path::new("oncehost.toml"), text)), &env, &flags).unwrap();
         assert_eq!(got.queue, 1);
+        let given = got.given.iter().map(|(name, from)| format!("{name} from {from}")).collect::<Vec<_>>();
+        assert_eq!(
+            given,
+            ["queue from oncehost.toml:1", "key_wait from ONCEHOST_KEY_WAIT", "stop_grace from --stop-grace"]
+        );
         assert_eq!(got.key_wait, Duration::from_secs(2));
         assert_eq!(got.stop_grace, Duration::from_secs(3));
     }

@@ -11,6 +11,8 @@ pub mod codec;
 pub mod config;
 pub mod failure;
 pub mod ids;
+pub mod metrics;
+pub mod trace;
 
 pub mod query;
 pub mod schema;
@@ -20,6 +22,7 @@ pub mod plugin;
 pub mod script;
 
 pub mod auth;
+pub mod backup;
 pub mod bindings;
 
 pub mod app;

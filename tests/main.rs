@@ -15,4 +15,5 @@ mod gate;
 mod isolation;
 mod new;
 mod reload;
+mod operations;
 mod tidy;

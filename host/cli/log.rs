@@ -19,7 +19,8 @@ pub(super) fn start(settings: &Settings, usual: &str) -> Result<(), Fail> {
     })?;
     let terminal = io::stderr().is_terminal();
     let format = settings.log_format.unwrap_or(if terminal { LogFormat::Text } else { LogFormat::Json });
-    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr);
+    let lines = tracing_subscriber::fmt().with_env_filter(filter).with_writer(io::stderr).log_internal_errors(false);
+    // Whoever stops reading the log must not stop the host: without this a line that cannot be written panics.
     // A second start (in a test) keeps the first.
     let _kept = match format {
         LogFormat::Text => lines.with_ansi(terminal).with_target(false).try_init(),

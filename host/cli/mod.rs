@@ -8,12 +8,15 @@ use clap::{Args, Parser, Subcommand};
 use crate::app::StartError;
 use crate::config::{ConfigError, Settings, Sources};
 
+mod backup;
 mod dev;
+mod doctor;
 mod invoke;
 mod local;
 mod log;
 mod new;
 mod plugin;
+mod progress;
 mod sample;
 mod schema;
 mod serve;
@@ -68,6 +71,9 @@ enum Command {
     Schema(schema::Schema),
     Invoke(invoke::Invoke),
     Plugin(plugin::Plugin),
+    Backup(backup::Backup),
+    Restore(backup::Restore),
+    Doctor(doctor::Doctor),
     Token(token::Token),
 }
 
@@ -148,6 +154,9 @@ fn run(cli: Cli) -> Result<(), Fail> {
             Command::Schema(command) => command.run(settings).await,
             Command::Invoke(command) => command.run(settings).await,
             Command::Plugin(command) => command.run(settings).await,
+            Command::Backup(command) => command.run(settings).await,
+            Command::Restore(command) => command.run(settings).await,
+            Command::Doctor(command) => command.run(settings).await,
             Command::Token(command) => command.run(settings).await,
         }
     });
@@ -196,6 +205,9 @@ mod tests {
             "invoke",
             "plugin list",
             "plugin reload",
+            "backup",
+            "restore",
+            "doctor",
             "serve",
             "token",
             "token create",

@@ -14,6 +14,7 @@ use super::{Shared, body, reply};
 use crate::app::App;
 use crate::codec::time;
 use crate::failure::{Code, Failure};
+use crate::metrics::{LaneStanding, Process};
 use crate::plugin::{Fault, KeyRule, Kind, Plugin, Registry, Replay};
 use crate::reload;
 pub use crate::tables::{SchemaRequest, SchemaVerb, schema};
@@ -29,6 +30,19 @@ pub fn plugins(app: &App) -> Json {
         .map(|(folder, faults)| json!({ "folder": folder, "faults": faults.iter().map(Fault::json).collect::<Vec<_>>() }))
         .collect();
     json!({ "plugins": loaded, "broken": broken })
+}
+
+/// How the host stands: what `oncehost doctor` asks.
+pub fn health(app: &App) -> Json {
+    let registry = app.registry();
+    let plugins: serde_json::Map<String, Json> =
+        registry.plugins.iter().map(|(id, plugin)| (id.clone(), json!(plugin.hash))).collect();
+    let lane = |lane: &LaneStanding| json!({ "plugin": lane.plugin, "waiting": lane.waiting, "threads": lane.threads, "reliefs": lane.reliefs });
+    let lanes: Vec<Json> = app.standing().lanes.iter().map(lane).collect();
+    json!({
+        "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id(), "threads": Process::look().threads,
+        "unready": app.ready().err(), "plugins": plugins, "lanes": lanes,
+    })
 }
 
 fn loaded(registry: &Registry, plugin: &Plugin) -> Json {
@@ -58,6 +72,10 @@ fn loaded(registry: &Registry, plugin: &Plugin) -> Json {
         "flows": plugin.flows.keys().collect::<Vec<_>>(),
         "tables": plugin.schema.tables.keys().collect::<Vec<_>>(),
     })
+}
+
+pub(super) async fn show_health(State(shared): State<Arc<Shared>>) -> Response<Body> {
+    reply::json(StatusCode::OK, &health(&shared.app))
 }
 
 pub(super) async fn show_plugins(State(shared): State<Arc<Shared>>) -> Response<Body> {

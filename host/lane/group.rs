@@ -7,11 +7,12 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::watchdog::Desk;
 use super::{Reply, unknown_outcome};
 use crate::failure::{Code, Failure};
 use crate::invoke::{Invocation, InvokeError};
 use crate::store::StoreError;
-use crate::store::sqlite::{Shared, Tx};
+use crate::store::sqlite::Tx;
 
 /// When a group that is still running takes no further member, so that the first does not wait long for the last.
 const SLICE: Duration = Duration::from_millis(20);
@@ -40,11 +41,11 @@ enum Lost {
 
 /// Runs `invocations`, or the first of them, as one group and gives a reply for each that ran, all of it on disk.
 pub(super) fn commit_together(
-    shared: &Arc<Shared>,
+    desk: &Desk,
     invocations: &[Arc<Invocation>],
     run: Run<'_>,
 ) -> Result<Vec<Reply>, Parted> {
-    match attempt(shared, invocations, 0, run) {
+    match attempt(desk, invocations, 0, run) {
         Ok(replies) => Ok(replies),
         Err(Lost::Parted) => Err(Parted),
         Err(Lost::Begin(error)) => Ok(vec![Err(InvokeError::from(error)); invocations.len()]),
@@ -52,29 +53,25 @@ pub(super) fn commit_together(
             tracing::warn!(before, "an invocation took its group's transaction with it; the others run again, alone");
             let mut replies = Vec::with_capacity(before + 1);
             for (index, invocation) in invocations.iter().enumerate().take(before) {
-                replies.push(alone(shared, index, invocation, run)?);
+                replies.push(alone(desk, index, invocation, run)?);
             }
             replies.push(reply);
             Ok(replies)
         }
-        Err(Lost::Commit { ran }) => after_failed_commit(shared, &invocations[..ran], run),
+        Err(Lost::Commit { ran }) => after_failed_commit(desk, &invocations[..ran], run),
     }
 }
 
 /// Finds out for each invocation of a group whose commit failed what became of it. Where a record tells, its claim
 /// finds it, or it runs again; where none does, nobody can know, and it must not run again.
-fn after_failed_commit(
-    shared: &Arc<Shared>,
-    invocations: &[Arc<Invocation>],
-    run: Run<'_>,
-) -> Result<Vec<Reply>, Parted> {
-    if let Err(error) = shared.reopen() {
+fn after_failed_commit(desk: &Desk, invocations: &[Arc<Invocation>], run: Run<'_>) -> Result<Vec<Reply>, Parted> {
+    if let Err(error) = desk.shared.reopen() {
         tracing::error!(%error, "the database cannot be opened again");
         return Ok(vec![Err(unknown_outcome().into()); invocations.len()]);
     }
     let each = invocations.iter().enumerate().map(|(index, invocation)| {
         if invocation.cause.is_recorded() {
-            alone(shared, index, invocation, run)
+            alone(desk, index, invocation, run)
         } else {
             Ok(Err(unknown_outcome().into()))
         }
@@ -82,13 +79,13 @@ fn after_failed_commit(
     each.collect()
 }
 
-fn alone(shared: &Arc<Shared>, index: usize, invocation: &Arc<Invocation>, run: Run<'_>) -> Result<Reply, Parted> {
-    match attempt(shared, std::slice::from_ref(invocation), index, run) {
+fn alone(desk: &Desk, index: usize, invocation: &Arc<Invocation>, run: Run<'_>) -> Result<Reply, Parted> {
+    match attempt(desk, std::slice::from_ref(invocation), index, run) {
         Ok(mut replies) => Ok(replies.pop().unwrap_or_else(|| Err(unknown_outcome().into()))),
         Err(Lost::With { reply, .. }) => Ok(reply),
         Err(Lost::Begin(error)) => Ok(Err(error.into())),
         Err(Lost::Commit { .. }) => {
-            if let Err(error) = shared.reopen() {
+            if let Err(error) = desk.shared.reopen() {
                 tracing::error!(%error, "the database cannot be opened again");
             }
             Ok(Err(unknown_outcome().into()))
@@ -97,19 +94,14 @@ fn alone(shared: &Arc<Shared>, index: usize, invocation: &Arc<Invocation>, run: 
     }
 }
 
-fn attempt(
-    shared: &Arc<Shared>,
-    invocations: &[Arc<Invocation>],
-    first: usize,
-    run: Run<'_>,
-) -> Result<Vec<Reply>, Lost> {
-    let tx = Tx::begin(shared).map_err(Lost::Begin)?;
+fn attempt(desk: &Desk, invocations: &[Arc<Invocation>], first: usize, run: Run<'_>) -> Result<Vec<Reply>, Lost> {
+    let tx = Tx::begin(&desk.shared).map_err(Lost::Begin)?;
     let started = Instant::now();
     let mut replies = Vec::with_capacity(invocations.len());
     for (offset, invocation) in invocations.iter().enumerate() {
         let reply = run(first + offset, invocation, &tx);
         // The lock first: whoever takes the transaction away holds it while doing so.
-        let connection = shared.lock();
+        let connection = desk.shared.lock();
         if !tx.is_current() {
             return Err(Lost::Parted);
         }
@@ -123,7 +115,8 @@ fn attempt(
         }
     }
     crate::crash_point!("before-commit");
-    let connection = shared.lock();
+    let connection = desk.shared.lock();
+    let committing = Instant::now();
     if let Err(error) = connection.execute_batch("COMMIT") {
         tracing::error!(%error, "COMMIT failed");
         if !connection.is_autocommit() {
@@ -132,6 +125,7 @@ fn attempt(
         }
         return Err(Lost::Commit { ran: replies.len() });
     }
+    desk.metrics.committed(replies.len(), committing.elapsed());
     crate::crash_point!("after-commit");
     Ok(replies)
 }

@@ -99,9 +99,8 @@ impl Writer {
             if group.is_empty() {
                 return Ok(());
             }
-            let replies = commit_together(&desk.shared, &group, &mut |index, invocation, tx| {
-                self.run(desk, index, invocation, tx)
-            })?;
+            let replies =
+                commit_together(desk, &group, &mut |index, invocation, tx| self.run(desk, index, invocation, tx))?;
             crate::crash_point!("before-replies");
             let answered: Vec<Job> = lock(&desk.backlog).drain(..replies.len()).collect();
             for (job, reply) in answered.into_iter().zip(replies) {
@@ -113,9 +112,12 @@ impl Writer {
 
     fn run(&mut self, desk: &Desk, index: usize, invocation: &Invocation, tx: &Tx) -> Reply {
         let engine = self.engine.for_run(invocation)?;
-        desk.begin(index, invocation.limits.time);
+        let started = desk.begin(index, invocation.limits.time);
         let reply = invoke::invoke(invocation, engine, tx, self.lane.settings.clock.now());
         desk.end();
+        if !matches!(&reply, Ok(outcome) if outcome.replayed) {
+            self.lane.metrics.ran(started.elapsed());
+        }
         reply
     }
 
@@ -123,13 +125,13 @@ impl Writer {
         if let Some(desk) = &self.desk {
             return Ok(desk.clone());
         }
-        let shared = Shared::open(&self.lane.path, Access::Write).inspect_err(|error| tracing::error!(%error))?;
+        let shared = Shared::open(&self.lane.path, Access::Write).map_err(|error| self.lane.closed_database(&error))?;
         Ok(self.sit_down(shared))
     }
 
     fn sit_down(&mut self, shared: Arc<Shared>) -> Arc<Desk> {
         let (lane, queue, connection) = (self.lane.clone(), self.queue.clone(), shared.clone());
-        let desk = Desk::new(shared, move |jobs| {
+        let desk = Desk::new(shared, self.lane.metrics.clone(), move |jobs| {
             let mut door = lock(&lane.write);
             // The stuck thread no longer counts.
             door.threads -= 1;

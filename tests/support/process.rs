@@ -93,8 +93,13 @@ impl Printed {
 
 impl Process {
     /// Starts a command that runs a host, and waits until it says where it listens.
-    pub fn start(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+    pub fn start(command: Command) -> Self {
+        Self::logging(command, Stdio::inherit())
+    }
+
+    /// The same, with its log going to `log`.
+    pub fn logging(mut command: Command, log: Stdio) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let url = lines
             .by_ref()
@@ -150,8 +155,13 @@ impl Process {
 
     /// `kill -TERM`.
     pub fn signal(&mut self) {
+        self.send(rustix::process::Signal::TERM);
+    }
+
+    /// Sends a signal.
+    pub fn send(&mut self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(self.child());
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
     }
 
     /// `kill -TERM`, and waits for the end.
@@ -163,6 +173,11 @@ impl Process {
     /// Waits until the process ends by itself.
     pub fn wait(&mut self) -> ExitStatus {
         self.child().wait().unwrap()
+    }
+
+    /// Asks for a path.
+    pub fn get(&self, path: &str) -> Answer {
+        host::answer(self.agent.get(format!("{}{path}", self.url)).call().unwrap())
     }
 
     /// Calls an action with a key; `None` when no answer came.

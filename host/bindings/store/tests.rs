@@ -66,6 +66,7 @@ impl Fixture {
     fn host(&self, tenant: &str) -> Bindings {
         Bindings::new(
             Scope {
+                origin: crate::trace::Origin::default(),
                 plugin: self.plugin.clone(),
                 tenant: tenant.to_owned(),
                 operation: "shop/test".to_owned(),

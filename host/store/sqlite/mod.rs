@@ -9,7 +9,9 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::StoreError;
 
+pub mod copy;
 mod errors;
+pub mod health;
 pub mod host_db;
 pub mod keys;
 pub mod outbox;
@@ -109,6 +111,7 @@ fn opening(path: &Path, error: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
             "the file is damaged or no database; restore it from a backup"
         }
+        Some(_) if no_file_left() => "this process has as many files open as it may; raise the limit (ulimit -n)",
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             "check that the folder exists and that the host may write in it"
         }
@@ -116,6 +119,12 @@ fn opening(path: &Path, error: &rusqlite::Error) -> StoreError {
         _ => "see the reason given",
     };
     StoreError::Unavailable(format!("cannot open {}: {error}; {way_out}", path.display()))
+}
+
+/// Whether the system lets this process open no further file: SQLite only says that it could not open one.
+fn no_file_left() -> bool {
+    // EMFILE and ENFILE, on every system that has them.
+    std::fs::File::open("/dev/null").is_err_and(|error| matches!(error.raw_os_error(), Some(23 | 24)))
 }
 
 /// What a failed statement of the host's own means: none of them breaks a constraint, so the database is at fault.
