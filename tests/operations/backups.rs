@@ -68,7 +68,7 @@ fn backup_needs_no_host_and_restore_wants_an_empty_folder_without_one() {
     let again = run(folders.command(&["backup", "copy"]));
     assert!(again.sentence(1).ends_with("copy is there already; choose another name"), "{again:?}");
     let full = run(folders.command(&["restore", "copy"]));
-    assert!(full.sentence(1).contains("is not empty (shop.db"), "{full:?}");
+    assert!(full.sentence(1).contains("is not empty ("), "{full:?}");
     let _host = folders.dev();
     let running = run(folders.command(&["restore", "copy"]));
     assert!(running.sentence(1).starts_with("another host is running on the data folder"), "{running:?}");

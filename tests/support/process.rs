@@ -158,6 +158,11 @@ impl Process {
         self.send(rustix::process::Signal::TERM);
     }
 
+    /// The process's id.
+    pub fn id(&self) -> u32 {
+        self.child.as_ref().map_or(0, Child::id)
+    }
+
     /// Sends a signal.
     pub fn send(&mut self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(self.child());
