@@ -225,7 +225,9 @@ impl App {
         for lane in lanes {
             lane.close(deadline).await;
         }
-        *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        if self.lanes().values().all(|lane| lane.threads() == 0) {
+            *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
     }
 }
 
@@ -236,9 +238,13 @@ fn clear(
     after: i64,
 ) -> Result<keys::Cleared, StoreError> {
     let tx = Tx::begin(shared)?;
-    let cleared = keys::clear(&tx, replies_before, marks_before, after, CLEAR_BATCH)?;
-    tx.commit()?;
-    Ok(cleared)
+    let cleared = keys::clear(&tx, replies_before, marks_before, after, CLEAR_BATCH);
+    let cleared = cleared.and_then(|cleared| tx.clone().commit().map(|()| cleared));
+    if cleared.is_err() {
+        // An idle lane must not go on holding the lock; where nothing is open any more this does nothing.
+        let _ = tx.execute("ROLLBACK");
+    }
+    cleared
 }
 
 /// Takes the lock of a data folder, which is made where it is not there; dropping the file gives it back.
