@@ -2,24 +2,28 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
 use crate::auth::Auth;
+use crate::backup::{self, BackupError};
 use crate::clock::{Clock, Millis};
 use crate::config::Settings;
 use crate::failure::Failure;
 use crate::idempotency::InFlight;
 use crate::ids::Ids;
 use crate::lane::{Lane, LaneSettings, Watchdog};
+use crate::metrics::{Metrics, Standing};
 use crate::plugin::Registry;
 use crate::store::StoreError;
 use crate::store::sqlite::host_db::HostDb;
 use crate::store::sqlite::{Shared, Tx, keys};
+use crate::trace::{self, Exporter, Sink};
 
 /// Rows that one transaction of the clearing looks at.
-const CLEAR_BATCH: usize = 500;
+const CLEAR_BATCH: usize = 200;
 
 /// The running host.
 pub struct App {
@@ -27,10 +31,20 @@ pub struct App {
     pub clock: Arc<dyn Clock>,
     pub ids: Arc<dyn Ids>,
     pub in_flight: InFlight,
+    pub metrics: Arc<Metrics>,
+    /// Where spans go, when there is a collector.
+    pub spans: Option<Sink>,
+    exporter: Mutex<Option<Exporter>>,
+    /// Whoever notes in one database that something has arrived in another holds this for reading from before it
+    /// arrives until after the note; a backup holds it for writing while it takes hold of all databases.
+    pub passing: tokio::sync::RwLock<()>,
     /// `DATA/host.db`: what belongs to no plugin.
     pub host_db: Arc<HostDb>,
     pub auth: Auth,
     registry: RwLock<Arc<Registry>>,
+    /// Held by a reload from looking to swapping.
+    pub reloading: tokio::sync::Mutex<()>,
+    reloads: AtomicU64,
     lanes: Mutex<BTreeMap<String, Arc<Lane>>>,
     lane_settings: LaneSettings,
     /// Held until the host is closed; the operating system lets go of it when the process dies.
@@ -48,8 +62,9 @@ impl App {
     /// # Errors
     /// When the folders cannot be used or another host has the data folder.
     pub fn open(settings: Settings, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Result<Arc<Self>, StartError> {
-        let lock = lock_data(&settings)?;
-        let registry = Registry::load(&settings.plugins).map_err(|error| {
+        let lock = lock(&settings.data)?;
+        refuse_unfinished(&settings.data)?;
+        let registry = Registry::load(&settings.plugins, clock.now()).map_err(|error| {
             StartError(format!(
                 "cannot read the plugins folder {}: {error}; name another with --plugins DIR",
                 settings.plugins.display()
@@ -58,21 +73,30 @@ impl App {
         let host_db = Arc::new(HostDb::open(&settings.data).map_err(|error| StartError(error.to_string()))?);
         let auth = Auth::open(&settings, host_db.clone(), clock.clone()).map_err(StartError)?;
         let watchdog = Watchdog::start().map_err(|error| StartError(format!("no thread can be started: {error}")))?;
+        let (spans, exporter) = settings.otlp_endpoint.as_deref().map(trace::exporter).unzip();
+        let metrics = Arc::new(Metrics::default());
         let lane_settings = LaneSettings {
             queue: settings.queue,
             idle: settings.lane_idle,
             readers: std::thread::available_parallelism().map_or(2, usize::from).max(2),
             clock: clock.clone(),
             watchdog,
+            metrics: metrics.clone(),
         };
         Ok(Arc::new(Self {
             settings,
             clock,
             ids,
             in_flight: InFlight::default(),
+            metrics,
+            spans,
+            exporter: Mutex::new(exporter),
+            passing: tokio::sync::RwLock::default(),
             host_db,
             auth,
             registry: RwLock::new(Arc::new(registry)),
+            reloading: tokio::sync::Mutex::default(),
+            reloads: AtomicU64::new(0),
             lanes: Mutex::default(),
             lane_settings,
             lock: Mutex::new(Some(lock)),
@@ -82,6 +106,18 @@ impl App {
     /// The plugins as they are loaded now.
     pub fn registry(&self) -> Arc<Registry> {
         self.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts another snapshot in the place of the present one. Work under way ends on what it began with. `counts`
+    /// says whether plugins are different in it.
+    pub fn swap(&self, next: Registry, counts: bool) {
+        *self.registry.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
+        self.reloads.fetch_add(u64::from(counts), Ordering::Relaxed);
+    }
+
+    /// How many reloads there were that changed something.
+    pub fn reloads(&self) -> u64 {
+        self.reloads.load(Ordering::Relaxed)
     }
 
     /// The lane of a plugin.
@@ -104,6 +140,22 @@ impl App {
         self.lanes.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
+    /// What sends the spans, for whoever serves; once.
+    pub fn exporter(&self) -> Option<Exporter> {
+        self.exporter.lock().unwrap_or_else(PoisonError::into_inner).take()
+    }
+
+    /// How the lanes and plugins stand at the moment.
+    pub fn standing(&self) -> Standing {
+        let registry = self.registry();
+        Standing {
+            lanes: self.lanes().values().map(|lane| lane.standing()).collect(),
+            plugins_loaded: registry.plugins.len(),
+            plugins_broken: registry.broken.len(),
+            spans_dropped: self.spans.as_ref().map(Sink::dropped),
+        }
+    }
+
     /// Whether calls can be served.
     ///
     /// # Errors
@@ -111,41 +163,58 @@ impl App {
     pub fn ready(&self) -> Result<(), String> {
         let data = &self.settings.data;
         let probe = data.join(".writable");
-        fs::write(&probe, b"")
-            .and_then(|()| fs::remove_file(&probe))
-            .map_err(|error| format!("the data folder {} cannot be written: {error}", data.display()))
+        // A full disk still takes an empty file.
+        let written = fs::write(&probe, [0; 4096]);
+        let removed = fs::remove_file(&probe);
+        written.and(removed).map_err(|error| format!("the data folder {} cannot be written: {error}", data.display()))
     }
 
     /// Clears replies and marks that are no longer kept, in all databases that are there, in small batches between
     /// other work. Gives how many replies and marks went.
     ///
     /// # Errors
-    /// The first lane's that refuses.
+    /// The first lane's that refuses; the others are cleared all the same.
     pub async fn clear_expired(&self) -> Result<(usize, usize), Failure> {
-        let kept = |duration: std::time::Duration| Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX);
-        let now = self.clock.now();
-        let replies_before = now.saturating_sub(kept(self.settings.reply_kept));
-        let marks_before = now.saturating_sub(kept(self.settings.mark_kept));
-        self.auth.tokens.clear(marks_before)?;
-        let (mut replies, mut marks) = (0, 0);
-        for plugin in self.registry().plugins.keys() {
-            if !self.database(plugin).exists() {
-                continue;
-            }
-            let lane = self.lane(plugin);
-            let mut after = 0;
-            loop {
-                let cleared =
-                    lane.exclusive(move |shared| clear(shared, replies_before, marks_before, after)).await??;
-                replies += cleared.replies;
-                marks += cleared.marks;
-                after = cleared.next;
-                if !cleared.more {
-                    break;
+        self.auth.tokens.clear(self.settings.kept_since(self.clock.now()).1)?;
+        let (mut replies, mut marks, mut failed) = (0, 0, None);
+        for plugin in self.registry().plugins.keys().filter(|plugin| self.database(plugin).exists()) {
+            match self.clear_plugin(plugin).await {
+                Ok(cleared) => {
+                    replies += cleared.0;
+                    marks += cleared.1;
+                }
+                Err(failure) => {
+                    failed.get_or_insert(Failure { detail: format!("{plugin}: {}", failure.detail), ..failure });
                 }
             }
         }
-        Ok((replies, marks))
+        failed.map_or(Ok((replies, marks)), Err)
+    }
+
+    async fn clear_plugin(&self, plugin: &str) -> Result<(usize, usize), Failure> {
+        let (replies_before, marks_before) = self.settings.kept_since(self.clock.now());
+        let (lane, mut after, mut replies, mut marks) = (self.lane(plugin), 0, 0, 0);
+        loop {
+            let cleared = lane.exclusive(move |shared| clear(shared, replies_before, marks_before, after)).await??;
+            self.metrics.cleared(cleared.replies, cleared.marks);
+            replies += cleared.replies;
+            marks += cleared.marks;
+            after = cleared.next;
+            if !cleared.more {
+                return Ok((replies, marks));
+            }
+        }
+    }
+
+    /// Takes hold of all databases as they are at one moment, for a backup.
+    ///
+    /// # Errors
+    /// When a database cannot be read.
+    pub async fn hold(&self) -> Result<backup::Held, BackupError> {
+        let _nothing_passes = self.passing.write().await;
+        let (data, now) = (self.settings.data.clone(), self.clock.now());
+        let held = tokio::task::spawn_blocking(move || backup::hold(&data, now)).await;
+        held.map_err(|error| BackupError(format!("the backup broke off: {error}")))?
     }
 
     /// Takes no more work, lets what is under way end within the grace period, closes the databases and gives
@@ -156,7 +225,9 @@ impl App {
         for lane in lanes {
             lane.close(deadline).await;
         }
-        *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        if self.lanes().values().all(|lane| lane.threads() == 0) {
+            *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
     }
 }
 
@@ -167,23 +238,26 @@ fn clear(
     after: i64,
 ) -> Result<keys::Cleared, StoreError> {
     let tx = Tx::begin(shared)?;
-    let cleared = keys::clear(&tx, replies_before, marks_before, after, CLEAR_BATCH)?;
-    tx.commit()?;
-    Ok(cleared)
+    let cleared = keys::clear(&tx, replies_before, marks_before, after, CLEAR_BATCH);
+    let cleared = cleared.and_then(|cleared| tx.clone().commit().map(|()| cleared));
+    if cleared.is_err() {
+        // An idle lane must not go on holding the lock; where nothing is open any more this does nothing.
+        let _ = tx.execute("ROLLBACK");
+    }
+    cleared
 }
 
-/// Takes the lock of the data folder, which is made if it is not there. A host holds it as long as it lives, and so
-/// does a command that opens the data itself.
+/// Takes the lock of a data folder, which is made where it is not there; dropping the file gives it back.
 ///
 /// # Errors
-/// When the folder cannot be used, or another process has it.
-pub fn lock_data(settings: &Settings) -> Result<File, StartError> {
-    let data = settings.data.display();
+/// When the folder cannot be used or a host runs on it.
+pub fn lock(folder: &Path) -> Result<File, StartError> {
+    let data = folder.display();
     let denied = |error: std::io::Error| {
         StartError(format!("cannot use the data folder {data}: {error}; name another with --data DIR"))
     };
-    fs::create_dir_all(&settings.data).map_err(denied)?;
-    let path = settings.data.join("lock");
+    fs::create_dir_all(folder).map_err(denied)?;
+    let path = folder.join("lock");
     let file = File::options().create(true).write(true).truncate(false).open(path).map_err(denied)?;
     match file.try_lock() {
         Ok(()) => Ok(file),
@@ -192,4 +266,15 @@ pub fn lock_data(settings: &Settings) -> Result<File, StartError> {
         ))),
         Err(TryLockError::Error(error)) => Err(denied(error)),
     }
+}
+
+/// A folder that holds half of a backup serves nobody.
+fn refuse_unfinished(data: &Path) -> Result<(), StartError> {
+    if !data.join(backup::RESTORING).exists() {
+        return Ok(());
+    }
+    Err(StartError(format!(
+        "a restore into the data folder {} was broken off; run the same `oncehost restore` again",
+        data.display()
+    )))
 }

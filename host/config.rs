@@ -23,8 +23,9 @@ pub struct Settings {
     /// Folder for the databases, the lock and the local socket.
     pub data: PathBuf,
     pub listen: SocketAddr,
-    /// `dev` instead of `serve`: no credentials, tenant `dev`, causes of script errors in replies.
+    /// `dev` instead of `serve`: no credentials, tenant `dev`, causes of script errors in replies; its flag.
     pub dev: bool,
+    pub apply_schema: bool,
     /// Origins of web pages, besides the host's own, that may call it from a browser: `http://localhost:5173`.
     pub origins: Vec<String>,
     /// Paths that `serve` answers without credentials, besides `/healthz` and `/readyz`.
@@ -60,6 +61,10 @@ pub struct Settings {
     pub log: Option<String>,
     /// How they are written; `None`: text where standard error is a terminal, otherwise JSON.
     pub log_format: Option<LogFormat>,
+    /// Collector of traces, spoken to as OTLP over HTTP: `http://127.0.0.1:4318`. `None`: no spans are sent.
+    pub otlp_endpoint: Option<String>,
+    /// Which settings were given, and where: a flag, a name in the environment, or a line of the file.
+    pub given: Vec<(&'static str, String)>,
 }
 
 /// The form of log lines.
@@ -78,6 +83,7 @@ impl Default for Settings {
             data: PathBuf::from("data"),
             listen: SocketAddr::from(([127, 0, 0, 1], 7070)),
             dev: false,
+            apply_schema: false,
             origins: Vec::new(),
             public: Vec::new(),
             jwt: JwtSettings::default(),
@@ -98,6 +104,8 @@ impl Default for Settings {
             stop_grace: Duration::from_secs(10),
             log: None,
             log_format: None,
+            otlp_endpoint: None,
+            given: Vec::new(),
         }
     }
 }
@@ -120,6 +128,19 @@ const FILE: &str = "oncehost.toml";
 const PREFIX: &str = "ONCEHOST_";
 
 impl Settings {
+    /// The instants at or before which replies, and marks, were committed that are no longer kept at `now`.
+    pub fn kept_since(&self, now: i64) -> (i64, i64) {
+        let before = |kept: Duration| now.saturating_sub(i64::try_from(kept.as_millis()).unwrap_or(i64::MAX));
+        (before(self.reply_kept), before(self.mark_kept))
+    }
+
+    /// Notes where a setting was given; a later place wins.
+    fn note(&mut self, name: &str, from: String) {
+        let known = SETTINGS.iter().find(|(known, _)| *known == name).map(|(known, _)| *known);
+        self.given.retain(|(given, _)| *given != name);
+        self.given.extend(known.map(|known| (known, from)));
+    }
+
     /// Reads the settings file and the environment and puts the flags over them.
     ///
     /// # Errors
@@ -159,7 +180,10 @@ impl Settings {
             let Some(key) = name.strip_prefix(PREFIX) else { continue };
             let key = key.to_ascii_lowercase();
             match setter(&key) {
-                Some(set) => set(&mut settings, value).map_err(|why| ConfigError(format!("{name}: {why}")))?,
+                Some(set) => {
+                    set(&mut settings, value).map_err(|why| ConfigError(format!("{name}: {why}")))?;
+                    settings.note(&key, name.clone());
+                }
                 // Orchestrators set names of their own behind this prefix (ONCEHOST_SERVICE_HOST): only a likely
                 // slip of the pen is an error.
                 None if key != "config" => {
@@ -175,6 +199,7 @@ impl Settings {
             let Some(set) = setter(name) else { continue };
             let flag = name.replace('_', "-");
             set(&mut settings, value).map_err(|why| ConfigError(format!("--{flag}: {why}")))?;
+            settings.note(name, format!("--{flag}"));
         }
         if settings.mark_kept < settings.reply_kept {
             return Err(ConfigError(
@@ -204,6 +229,7 @@ impl Settings {
                 ConfigError(format!("{place}: {name} takes a string, a whole number or an array of strings"))
             })?;
             set(self, &value).map_err(|why| ConfigError(format!("{place}: {name}: {why}")))?;
+            self.note(name, place);
             // Folders in the file are meant from where the file is.
             let base = path.parent().unwrap_or(Path::new(""));
             match name {
@@ -254,7 +280,7 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 type Setter = fn(&mut Settings, &str) -> Result<(), String>;
 
 /// Every setting by its name.
-const SETTINGS: [(&str, Setter); 30] = [
+const SETTINGS: [(&str, Setter); 31] = [
     ("plugins", |s, v| folder(v).map(|v| s.plugins = v)),
     ("data", |s, v| folder(v).map(|v| s.data = v)),
     ("listen", |s, v| address(v).map(|v| s.listen = v)),
@@ -288,6 +314,7 @@ const SETTINGS: [(&str, Setter); 30] = [
         Ok(())
     }),
     ("log_format", |s, v| log_format(v).map(|v| s.log_format = v)),
+    ("otlp_endpoint", |s, v| collector(v).map(|v| s.otlp_endpoint = Some(v))),
 ];
 
 fn setter(name: &str) -> Option<Setter> {
@@ -389,6 +416,18 @@ fn store(url: &str) -> Result<(), String> {
     }
 }
 
+fn collector(text: &str) -> Result<String, String> {
+    let plain =
+        text.strip_prefix("http://").is_some_and(|rest| !rest.is_empty() && !rest.contains(['@', '?', '#', ' ']));
+    if plain {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "{text:?} is no collector that can be reached; write http://HOST:PORT, such as http://127.0.0.1:4318 (for \
+                 TLS put a collector beside the host)"
+    ))
+}
+
 fn log_format(text: &str) -> Result<Option<LogFormat>, String> {
     match text {
         "text" => Ok(Some(LogFormat::Text)),
@@ -398,101 +437,4 @@ fn log_format(text: &str) -> Result<Option<LogFormat>, String> {
 }
 
 #[cfg(test)]
-mod tests {
-    use super::*;
-
-    fn file(text: &str) -> Result<Settings, String> {
-        Settings::merge(Some((Path::new("conf/oncehost.toml"), text)), &[], &[]).map_err(|error| error.0)
-    }
-
-    fn env(name: &str, value: &str) -> Result<Settings, String> {
-        Settings::merge(None, &[(name.to_owned(), value.to_owned())], &[]).map_err(|error| error.0)
-    }
-
-    #[test]
-    fn flags_win_over_environment_over_file() {
-        let text = "queue = 1\nkey_wait = '1s'\nstop_grace = '1s'";
-        let env = [("ONCEHOST_KEY_WAIT", "2s"), ("ONCEHOST_STOP_GRACE", "2s")];
-        let env: Vec<_> = env.map(|(name, value)| (name.to_owned(), value.to_owned())).into();
-        let flags = [("stop_grace", "3s".to_owned())];
-        let got = Settings::merge(Some((Path::new("oncehost.toml"), text)), &env, &flags).unwrap();
-        assert_eq!(got.queue, 1);
-        assert_eq!(got.key_wait, Duration::from_secs(2));
-        assert_eq!(got.stop_grace, Duration::from_secs(3));
-    }
-
-    #[test]
-    fn unknown_key_is_refused_with_its_line_and_the_near_name() {
-        let error = file("queue = 5\nbody-limt = 3").unwrap_err();
-        assert_eq!(error, "conf/oncehost.toml:2: there is no setting body-limt; did you mean body_limit?");
-        let error = file("[server]\nport = 1").unwrap_err();
-        assert!(error.contains("there is no setting server; the settings are plugins, data, listen"), "{error}");
-    }
-
-    #[test]
-    fn misspelt_environment_name_is_refused_and_a_foreign_one_is_not() {
-        assert_eq!(
-            env("ONCEHOST_LISTN", "x").unwrap_err(),
-            "ONCEHOST_LISTN is no setting; did you mean ONCEHOST_LISTEN?"
-        );
-        assert!(env("ONCEHOST_SERVICE_HOST", "10.0.0.1").is_ok());
-        assert!(env("ONCEHOST_PORT", "tcp://10.0.0.1:7070").is_ok());
-    }
-
-    #[test]
-    fn bad_value_names_its_key_and_the_right_form() {
-        let error = env("ONCEHOST_HANDLER_TIME", "5 seconds").unwrap_err();
-        assert!(error.starts_with("ONCEHOST_HANDLER_TIME: \"5 seconds\" is no length of time; write"), "{error}");
-        assert!(file("handler_time = 5").unwrap_err().contains("handler_time: \"5\" is no length of time"));
-        assert!(file("handler_time = '0s'").unwrap_err().contains("more than 0"));
-        assert!(file("queue = 0").unwrap_err().contains("from 1 to 1000000"));
-        assert!(file("queue = true").unwrap_err().contains("oncehost.toml:1: queue takes a string"));
-        assert!(file("store = 'postgres://db'").unwrap_err().contains("SQLite only"));
-        assert!(file("listen = '7070'").unwrap_err().contains("ADDRESS:PORT"));
-        assert!(file("queue = ").unwrap_err().starts_with("conf/oncehost.toml: "));
-        assert!(file("reply_kept = '2d'\nmark_kept = '1d'").unwrap_err().contains("at least as long"));
-    }
-
-    #[test]
-    fn durations_and_sizes_take_the_units_of_the_contract() {
-        assert_eq!(duration("250ms"), Ok(Duration::from_millis(250)));
-        assert_eq!(duration("2h"), Ok(Duration::from_secs(7200)));
-        assert_eq!(duration("90d"), Ok(90 * DAY));
-        for wrong in ["", "5", "s", "-1s", "1.5s", "1S", "1w", "99999999999999999999s", "400000d"] {
-            assert!(duration(wrong).is_err(), "{wrong}");
-        }
-        assert_eq!(size("1MiB"), Ok(1 << 20));
-        assert_eq!(size("2 KiB"), Ok(2048));
-        assert_eq!(size("17"), Ok(17));
-        for wrong in ["", "MiB", "1MB", "1m", "-1", "99999999999GiB"] {
-            assert!(size(wrong).is_err(), "{wrong}");
-        }
-    }
-
-    #[test]
-    fn folders_in_the_file_are_meant_from_where_the_file_is() {
-        let got = file("data = 'd'\nplugins = '/abs'").unwrap();
-        assert_eq!(got.data, Path::new("conf/d"));
-        assert_eq!(got.plugins, Path::new("/abs"));
-    }
-
-    #[test]
-    fn settings_of_a_kind_may_stand_in_a_table() {
-        let text = "[auth.jwt]\njwks = 'keys.json'\nissuer = 'https://id.example'\naudience = ['a', 'b']\nskew = '5s'";
-        let got = file(text).unwrap().jwt;
-        assert_eq!((got.jwks.as_deref(), got.skew), (Some("conf/keys.json"), Duration::from_secs(5)));
-        assert_eq!(got.audience, ["a", "b"]);
-        assert!(file("[auth.jwt]\njwk = 'x'").unwrap_err().contains("did you mean auth_jwt_jwks?"));
-        assert!(file("[auth.jwt]\njwks = 'x'").unwrap_err().contains("auth_jwt_issuer is missing"));
-    }
-
-    #[test]
-    fn origins_are_a_list_of_scheme_host_and_port() {
-        let got = file("origins = ['http://localhost:5173', 'https://App.example']").unwrap();
-        assert_eq!(got.origins, ["http://localhost:5173", "https://app.example"]);
-        assert_eq!(env("ONCEHOST_ORIGINS", "http://a, http://b").unwrap().origins.len(), 2);
-        for wrong in ["*", "localhost:5173", "http://a/", "http://*"] {
-            assert!(env("ONCEHOST_ORIGINS", wrong).unwrap_err().contains("is no origin"), "{wrong}");
-        }
-    }
-}
+mod tests;

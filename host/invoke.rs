@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 
-use crate::bindings::{Bindings, Scope, ctx};
+use crate::bindings::{Bindings, Scope, ctx, script_line};
 use crate::clock::Millis;
 use crate::failure::{Code, Failure};
 use crate::script::{Call, Engine, EngineLimits, RunLimits, ScriptError};
@@ -120,7 +120,9 @@ pub fn invoke(invocation: &Invocation, engine: &mut Engine, tx: &Tx, now: Millis
         // Where the database rolled everything back there is no savepoint left, and nothing to undo.
         let undone = tx.execute("ROLLBACK TO invocation").and_then(|()| tx.execute("RELEASE invocation"));
         if let Err(error) = undone {
-            tracing::debug!(%error, "the savepoint went with its transaction");
+            // Nothing of a failed call may commit with its neighbours: where the savepoint cannot be undone, all goes.
+            tracing::debug!(%error, "the savepoint went with its transaction, or has to");
+            let _ = tx.execute("ROLLBACK");
         }
     }
     outcome
@@ -152,7 +154,10 @@ fn run(invocation: &Invocation, engine: &mut Engine, tx: &Tx) -> Result<String, 
     };
     let bindings =
         Bindings::new(scope.clone(), tx.until(Instant::now() + invocation.limits.time), invocation.payload_limit);
-    engine.run(&call, Box::new(bindings)).map_err(|error| from_script(error, scope, invocation.limits.time))
+    let began = Instant::now();
+    let ran = engine.run(&call, Box::new(bindings));
+    scope.origin.part("handler", began, scope.ids.as_ref());
+    ran.map_err(|error| from_script(error, scope, invocation.limits.time))
 }
 
 fn from_script(error: ScriptError, scope: &Scope, time: Duration) -> InvokeError {
@@ -163,15 +168,13 @@ fn from_script(error: ScriptError, scope: &Scope, time: Duration) -> InvokeError
         ScriptError::Discard { why } => InvokeError::Discard { why },
         ScriptError::Host(failure) => InvokeError::Failure(failure),
         ScriptError::Thrown { message, stack, position } => {
-            let (operation, invocation) = (&scope.operation, &scope.invocation);
-            tracing::error!(target: "script", operation, invocation, stack, "the handler threw: {message}");
+            script_line!(ERROR, scope, stack, "the handler threw: {message}");
             let mut failure = Failure::new(Code::Script, message);
             failure.position = position;
             InvokeError::Failure(failure)
         }
         ScriptError::Limit { what, position } => {
-            let (operation, invocation) = (&scope.operation, &scope.invocation);
-            tracing::warn!(target: "script", operation, invocation, ?time, "a limit ended the handler: {what}");
+            script_line!(WARN, scope, ?time, "a limit ended the handler: {what}");
             let mut failure = Failure::new(Code::Limit, what);
             failure.position = position;
             InvokeError::Failure(failure)

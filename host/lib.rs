@@ -11,6 +11,8 @@ pub mod codec;
 pub mod config;
 pub mod failure;
 pub mod ids;
+pub mod metrics;
+pub mod trace;
 
 pub mod query;
 pub mod schema;
@@ -20,12 +22,15 @@ pub mod plugin;
 pub mod script;
 
 pub mod auth;
+pub mod backup;
 pub mod bindings;
 
 pub mod app;
 pub mod idempotency;
 pub mod invoke;
 pub mod lane;
+pub mod reload;
+pub mod tables;
 
 pub mod cli;
 pub mod http;

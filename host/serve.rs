@@ -18,6 +18,7 @@ use crate::clock::SystemClock;
 use crate::config::Settings;
 use crate::http::{self, Door};
 use crate::ids::SystemIds;
+use crate::trace::Exporter;
 
 /// The name of the local socket in the data folder.
 const SOCKET: &str = "oncehost.sock";
@@ -27,14 +28,20 @@ const SOCKET_PATH: usize = 100;
 /// The most connections at one time over TCP, and over the local socket.
 const CONNECTIONS: usize = 8192;
 const LOCAL_CONNECTIONS: usize = 64;
-/// How often expired replies and marks are looked for; a call checks its own record's age by itself.
+/// Files that a host must be able to open at a time, and below which it says that they are few.
+const FEWEST_FILES: u64 = 64;
+const MANY_FILES: u64 = 4096;
+/// When expired replies and marks are looked for after the start, and how often then; a call checks its own
+/// record's age by itself.
+const CLEAR_FIRST: Duration = Duration::from_secs(60);
 const CLEAR_EVERY: Duration = Duration::from_secs(600);
 
 /// Opens the data and the plugins with the machine's clock and ids.
 ///
 /// # Errors
-/// See [`App::open`].
+/// See [`App::open`]; also when this process may open too few files.
 pub fn open(settings: Settings) -> Result<Arc<App>, StartError> {
+    raise_open_files()?;
     App::open(settings, Arc::new(SystemClock), Arc::new(SystemIds::default()))
 }
 
@@ -103,12 +110,17 @@ impl Server {
             let _nobody_listens = stopper.send(true);
         };
         let all = async {
+            let mut exporter = app.exporter();
             tokio::select! {
                 _ = async { tokio::join!(over_tcp, over_local, stopping) } => {}
-                () = clear_now_and_then(&app) => {}
+                () = clear_now_and_then(&app, CLEAR_FIRST, CLEAR_EVERY) => {}
+                () = export(&mut exporter) => {}
                 () = app.auth.keep_fresh() => {}
             }
             app.close().await;
+            if let Some(exporter) = &mut exporter {
+                exporter.rest().await;
+            }
             if let Ok(path) = Reach::of(&app.settings.data) {
                 let _gone = std::fs::remove_file(&path.path);
             }
@@ -121,8 +133,8 @@ impl Server {
 }
 
 /// Clears what is no longer kept under keys, for as long as the host serves.
-async fn clear_now_and_then(app: &App) {
-    let mut rounds = tokio::time::interval(CLEAR_EVERY);
+async fn clear_now_and_then(app: &App, first: Duration, every: Duration) {
+    let mut rounds = tokio::time::interval_at(tokio::time::Instant::now() + first, every);
     rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         rounds.tick().await;
@@ -134,16 +146,42 @@ async fn clear_now_and_then(app: &App) {
     }
 }
 
-/// How many connections there may be: half of the files that the system lets this process open, which is first
-/// raised as far as it goes. The databases need theirs.
-fn connection_limit() -> usize {
+/// Sends spans to the collector, where there is one, for as long as the host serves.
+async fn export(exporter: &mut Option<Exporter>) {
+    match exporter {
+        Some(exporter) => exporter.run().await,
+        None => std::future::pending().await,
+    }
+}
+
+/// Raises the number of files that this process may open as far as the system lets it, and gives that number.
+///
+/// # Errors
+/// When it is too small for a host.
+fn raise_open_files() -> Result<u64, StartError> {
     let mut limit = getrlimit(Resource::Nofile);
     let raised = Rlimit { current: limit.maximum, ..limit };
     if setrlimit(Resource::Nofile, raised).is_ok() {
         limit = raised;
     }
     let files = limit.current.unwrap_or(u64::MAX);
-    usize::try_from(files / 2).unwrap_or(usize::MAX).clamp(16, CONNECTIONS)
+    if files >= FEWEST_FILES {
+        return Ok(files);
+    }
+    Err(StartError(format!(
+        "this process may open {files} files at a time, and a host needs {FEWEST_FILES} at the least, better \
+         {MANY_FILES}; raise it with `ulimit -n {MANY_FILES}`, or LimitNOFILE={MANY_FILES} in the service's unit"
+    )))
+}
+
+/// How many connections there may be: half of the files that may be open. The databases need theirs.
+fn connection_limit() -> usize {
+    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
+    let connections = usize::try_from(files / 2).unwrap_or(usize::MAX).min(CONNECTIONS);
+    if files < MANY_FILES {
+        tracing::warn!(files, connections, "few files may be open at a time (ulimit -n), so fewer callers are served");
+    }
+    connections
 }
 
 /// Refuses to listen where others than this machine can reach a host that asks for no credentials, or that has none
@@ -241,7 +279,12 @@ fn bind_local(data: &Path) -> io::Result<UnixListener> {
 }
 
 /// The signals that end a host.
-pub struct Signals([Signal; 3]);
+pub struct Signals {
+    terminate: Signal,
+    interrupt: Signal,
+    /// `None` where whoever started this process had it ignored, as `nohup` does: it goes on without its terminal.
+    hangup: Option<Signal>,
+}
 
 impl Signals {
     /// Takes SIGTERM, SIGINT and SIGHUP over from the system's defaults.
@@ -249,14 +292,30 @@ impl Signals {
     /// # Errors
     /// When the system refuses.
     pub fn take() -> io::Result<Self> {
-        Ok(Self([signal(SignalKind::terminate())?, signal(SignalKind::interrupt())?, signal(SignalKind::hangup())?]))
+        let hangup = if ignores_hangup() { None } else { Some(signal(SignalKind::hangup())?) };
+        Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())?, hangup })
     }
 
     /// Waits for the next of them.
     pub async fn next(&mut self) {
-        let [terminate, interrupt, hangup] = &mut self.0;
-        tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {}, _ = hangup.recv() => {} }
+        let Self { terminate, interrupt, hangup } = self;
+        let hung_up = async {
+            match hangup {
+                Some(hangup) => hangup.recv().await,
+                None => std::future::pending().await,
+            }
+        };
+        tokio::select! { _ = terminate.recv() => {}, _ = interrupt.recv() => {}, _ = hung_up => {} }
     }
+}
+
+/// Whether SIGHUP is ignored. Where there is no `/proc` it counts as not.
+fn ignores_hangup() -> bool {
+    let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
+    let ignored = status.lines().find_map(|line| line.strip_prefix("SigIgn:"));
+    let mask = ignored.and_then(|mask| u64::from_str_radix(mask.trim(), 16).ok()).unwrap_or(0);
+    // SIGHUP is number 1 everywhere, and number n is bit n - 1.
+    mask & 1 == 1
 }
 
 #[cfg(test)]

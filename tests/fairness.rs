@@ -23,7 +23,8 @@ fn shop(queue: usize) -> Host {
 fn add(host: &Host, tenant: &str, code: &str) -> Call {
     let (app, caller) = (host.app.clone(), Caller { tenant: tenant.to_owned(), user: None });
     let body = format!(r#"{{"code":"{code}"}}"#).into_bytes();
-    let request = Request { plugin: "shop".to_owned(), action: "add".to_owned(), key: Vec::new(), body };
+    let origin = oncehost::trace::Origin::default();
+    let request = Request { plugin: "shop".to_owned(), action: "add".to_owned(), key: Vec::new(), body, origin };
     Box::pin(async move { idempotency::call(&app, request, async { Ok(caller) }).await })
 }
 

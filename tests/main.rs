@@ -14,4 +14,8 @@ mod faults;
 mod gate;
 mod isolation;
 mod npm;
+mod lane;
+mod new;
+mod operations;
+mod reload;
 mod tidy;

@@ -24,7 +24,6 @@ fn under_node(library: &str) -> Vec<String> {
 fn same_as_under_node(library: &str, at_least: usize) {
     let host = Host::with([], |settings| {
         settings.plugins = fixture();
-        settings.limits.read = std::time::Duration::from_secs(30);
     });
     let told = host.read("libs", library, "{}").data();
     let told: Vec<&str> = told.as_array().unwrap().iter().map(|line| line.as_str().unwrap()).collect();

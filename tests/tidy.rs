@@ -5,30 +5,35 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of the host from low to high. A module may use those of lower ranks, and its own.
-const RANKS: [(&str, u32); 19] = [
+const RANKS: [(&str, u32); 24] = [
     ("crash", 0),
     ("clock", 0),
     ("failure", 0),
     ("config", 0),
     ("codec", 1),
     ("ids", 1),
+    ("metrics", 1),
+    ("trace", 2),
     ("schema", 2),
     ("query", 3),
     ("store", 4),
     ("plugin", 4),
     ("script", 4),
     ("auth", 5),
+    ("backup", 5),
     ("bindings", 5),
     ("invoke", 6),
     ("lane", 7),
     ("app", 8),
     ("idempotency", 8),
+    ("tables", 8),
+    ("reload", 8),
     ("http", 9),
     ("serve", 10),
 ];
 
 /// Crates that only one place may know.
-const DOORS: [(&str, &[&str]); 7] = [
+const DOORS: [(&str, &[&str]); 8] = [
     ("rquickjs", &["script"]),
     ("axum", &["http"]),
     ("rusqlite", &["store", "schema"]),
@@ -36,6 +41,7 @@ const DOORS: [(&str, &[&str]); 7] = [
     ("jsonwebtoken", &["auth"]),
     ("ureq", &["auth"]),
     ("sqlparser", &["schema"]),
+    ("prometheus_client", &["metrics"]),
 ];
 
 fn root() -> &'static Path {
@@ -106,6 +112,9 @@ fn modules_use_only_what_stands_below_them() {
 fn outside_crates_stay_behind_their_doors() {
     let mut faults = BTreeSet::new();
     for file in files(&root().join("host"), "rs") {
+        if file.file_stem().is_some_and(|stem| stem == "tests") {
+            continue;
+        }
         let (module, text) = (module_of(&file), code(&file));
         for (name, allowed) in DOORS {
             if !is_test(&file) && text.contains(&format!("{name}::")) && !allowed.contains(&module.as_str()) {

@@ -12,6 +12,7 @@ use crate::ids::Ids;
 use crate::plugin::Plugin;
 use crate::script::{Binding, Host, Level};
 use crate::store::sqlite::Tx;
+use crate::trace::Origin;
 
 pub mod ctx;
 mod flow;
@@ -28,6 +29,8 @@ pub struct Scope {
     pub operation: String,
     pub key: Option<String>,
     pub invocation: String,
+    /// For the log and for tracing.
+    pub origin: Origin,
     /// `ctx.action` and `ctx.user`.
     pub action: String,
     pub user: Json,
@@ -38,7 +41,30 @@ pub struct Scope {
     pub ids: Arc<dyn Ids>,
 }
 
+/// Writes a log line about one run of a script, with all that says which run it is.
+macro_rules! script_line {
+    ($level:ident, $scope:expr, $($rest:tt)+) => {
+        tracing::event!(
+            target: "script",
+            tracing::Level::$level,
+            plugin = $scope.plugin.id.as_str(),
+            action = $scope.action(),
+            tenant = $scope.tenant.as_str(),
+            invocation = $scope.invocation.as_str(),
+            request_id = $scope.origin.request(),
+            trace_id = $scope.origin.trace_id(),
+            $($rest)+
+        )
+    };
+}
+pub(crate) use script_line;
+
 impl Scope {
+    /// The operation's part behind the plugin's id: an action's name, `event:HANDLER` and the like.
+    pub fn action(&self) -> &str {
+        self.operation.split_once('/').map_or(self.operation.as_str(), |(_, action)| action)
+    }
+
     /// Refuses what writes, in an action that only reads.
     pub(crate) fn must_write(&self, call: &str) -> Result<(), Failure> {
         if self.may_write {
@@ -85,13 +111,12 @@ impl Host for Bindings {
     }
 
     fn log(&mut self, level: Level, line: String) {
-        let Scope { plugin, invocation, operation, .. } = &self.scope;
-        let plugin = plugin.id.as_str();
+        let scope = &self.scope;
         match level {
-            Level::Debug => tracing::debug!(target: "script", plugin, operation, invocation, "{line}"),
-            Level::Info => tracing::info!(target: "script", plugin, operation, invocation, "{line}"),
-            Level::Warn => tracing::warn!(target: "script", plugin, operation, invocation, "{line}"),
-            Level::Error => tracing::error!(target: "script", plugin, operation, invocation, "{line}"),
+            Level::Debug => script_line!(DEBUG, scope, "{line}"),
+            Level::Info => script_line!(INFO, scope, "{line}"),
+            Level::Warn => script_line!(WARN, scope, "{line}"),
+            Level::Error => script_line!(ERROR, scope, "{line}"),
         }
     }
 }

@@ -12,6 +12,7 @@ use crate::http::problem::Problem;
 use crate::http::reply::{http_date, success_text};
 use crate::idempotency::{self, Caller, Request};
 use crate::serve;
+use crate::trace::Origin;
 
 /// Invoke an action: in the running host of the data folder, or here where none runs
 #[derive(Debug, Args)]
@@ -59,7 +60,13 @@ impl Invoke {
     async fn here(self, settings: Settings, key: Option<String>, input: String) -> Result<(), Fail> {
         let app = serve::open(Settings { dev: true, ..settings })?;
         let key = key.map(String::into_bytes).into_iter().collect();
-        let request = Request { plugin: self.plugin, action: self.action, key, body: input.into_bytes() };
+        let request = Request {
+            plugin: self.plugin,
+            action: self.action,
+            key,
+            body: input.into_bytes(),
+            origin: Origin::default(),
+        };
         let caller = Caller { tenant: self.tenant, user: None };
         let called = idempotency::call(&app, request, async { Ok(caller) }).await;
         let id = app.ids.rising(app.clock.now()).to_string();

@@ -38,11 +38,6 @@ impl Answer {
 /// Sends a request to the host of `data`; `None` when none runs there.
 pub(super) async fn ask(data: &Path, request: Request<Full<Bytes>>) -> Result<Option<Answer>, Fail> {
     let Some(stream) = connect(data).await? else { return Ok(None) };
-    let lost = |error: hyper::Error| {
-        Fail::Failed(format!(
-            "the running host broke the connection ({error}); if this was a write, repeat it under the same key"
-        ))
-    };
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
     let mut background = JoinSet::new();
     background.spawn(connection);
@@ -50,6 +45,42 @@ pub(super) async fn ask(data: &Path, request: Request<Full<Bytes>>) -> Result<Op
     let bytes = body.collect().await.map_err(lost)?.to_bytes();
     let text = String::from_utf8_lossy(&bytes).into_owned();
     Ok(Some(Answer { status: head.status, headers: head.headers, text }))
+}
+
+fn lost(error: hyper::Error) -> Fail {
+    Fail::Failed(format!(
+        "the running host broke the connection ({error}); if this was a write, repeat it under the same key"
+    ))
+}
+
+/// Sends a request whose answer is lines of JSON, and gives each to `take` as it comes; `false` when no host runs.
+pub(super) async fn lines(
+    data: &Path,
+    request: Request<Full<Bytes>>,
+    mut take: impl FnMut(serde_json::Value),
+) -> Result<bool, Fail> {
+    let Some(stream) = connect(data).await? else { return Ok(false) };
+    let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
+    let mut background = JoinSet::new();
+    background.spawn(connection);
+    let (head, mut body) = sender.send_request(request).await.map_err(lost)?.into_parts();
+    let mut waiting = Vec::new();
+    while let Some(frame) = body.frame().await {
+        // What is cut off shows in the last line that came.
+        let Ok(Ok(data)) = frame.map(hyper::body::Frame::into_data) else { break };
+        waiting.extend_from_slice(&data);
+        while head.status.is_success()
+            && let Some(end) = waiting.iter().position(|byte| *byte == b'\n')
+        {
+            let line: Vec<u8> = waiting.drain(..=end).collect();
+            take(serde_json::from_slice(&line).unwrap_or_default());
+        }
+    }
+    if head.status.is_success() {
+        return Ok(true);
+    }
+    let text = String::from_utf8_lossy(&waiting).into_owned();
+    Answer { status: head.status, headers: head.headers, text }.json().map(|_| true)
 }
 
 async fn connect(data: &Path) -> Result<Option<UnixStream>, Fail> {

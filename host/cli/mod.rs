@@ -8,11 +8,15 @@ use clap::{Args, Parser, Subcommand};
 use crate::app::StartError;
 use crate::config::{ConfigError, Settings, Sources};
 
+mod backup;
 mod dev;
+mod doctor;
 mod invoke;
 mod local;
 mod log;
+mod new;
 mod plugin;
+mod progress;
 mod sample;
 mod schema;
 mod serve;
@@ -61,11 +65,15 @@ struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    New(new::New),
     Dev(dev::Dev),
     Serve(serve::Serve),
     Schema(schema::Schema),
     Invoke(invoke::Invoke),
     Plugin(plugin::Plugin),
+    Backup(backup::Backup),
+    Restore(backup::Restore),
+    Doctor(doctor::Doctor),
     Token(token::Token),
 }
 
@@ -140,11 +148,15 @@ fn run(cli: Cli) -> Result<(), Fail> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(async {
         match cli.command {
+            Command::New(command) => command.run(settings).await,
             Command::Dev(command) => command.run(settings).await,
             Command::Serve(command) => command.run(settings).await,
             Command::Schema(command) => command.run(settings).await,
             Command::Invoke(command) => command.run(settings).await,
             Command::Plugin(command) => command.run(settings).await,
+            Command::Backup(command) => command.run(settings).await,
+            Command::Restore(command) => command.run(settings).await,
+            Command::Doctor(command) => command.run(settings).await,
             Command::Token(command) => command.run(settings).await,
         }
     });
@@ -192,6 +204,10 @@ mod tests {
             "schema status",
             "invoke",
             "plugin list",
+            "plugin reload",
+            "backup",
+            "restore",
+            "doctor",
             "serve",
             "token",
             "token create",

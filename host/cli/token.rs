@@ -130,7 +130,7 @@ async fn here_or_there(
     if let Some(answer) = local::ask(&settings.data, local::request(method, &path, body)?).await? {
         return answer.json();
     }
-    let _lock = app::lock_data(settings)?;
+    let _lock = app::lock(&settings.data)?;
     let failed = |failure: Failure| Fail::Failed(failure.to_string());
     let db = HostDb::open(&settings.data).map_err(|error| Fail::Failed(error.to_string()))?;
     let tokens = Tokens::open(Arc::new(db)).map_err(|error| Fail::Failed(error.to_string()))?;

@@ -13,11 +13,13 @@ use super::reply::{self, KEY};
 use super::{Shared, body};
 use crate::failure::{Code, Failure};
 use crate::idempotency::{self, CallError, Reply, Request};
+use crate::trace::Origin;
 
 /// Invokes an action.
 pub(super) async fn invoke(
     State(shared): State<Arc<Shared>>,
     Extension(id): Extension<RequestId>,
+    Extension(origin): Extension<Origin>,
     path: Result<Path<(String, String)>, PathRejection>,
     headers: HeaderMap,
     body: Body,
@@ -25,7 +27,7 @@ pub(super) async fn invoke(
     let Ok(Path((plugin, action))) = path else {
         return shared.problem(Failure::new(Code::NotFound, "the path is not UTF-8"), &id);
     };
-    match run(&shared, plugin, action, &headers, body).await {
+    match run(&shared, (plugin, action), origin, &headers, body).await {
         Ok(reply) => reply::success(&reply),
         Err(error) => shared.problem(error, &id),
     }
@@ -33,14 +35,14 @@ pub(super) async fn invoke(
 
 async fn run(
     shared: &Shared,
-    plugin: String,
-    action: String,
+    (plugin, action): (String, String),
+    origin: Origin,
     headers: &HeaderMap,
     body: Body,
 ) -> Result<Reply, CallError> {
     body::check_type(headers)?;
     let body = body::read(headers, body, shared.app.settings.body_limit).await?;
     let key = headers.get_all(KEY).iter().map(|line| line.as_bytes().to_vec()).collect();
-    let request = Request { plugin, action, key, body };
+    let request = Request { plugin, action, key, body, origin };
     idempotency::call(&shared.app, request, door::caller(shared, headers)).await
 }

@@ -2,7 +2,6 @@
 
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
-use std::time::Instant;
 
 use axum::Extension;
 use axum::body::Body;
@@ -12,6 +11,7 @@ use axum::middleware::Next;
 
 use super::problem::Problem;
 use super::reply::{self, EXPIRES, KEY, REPLAYED, REQUEST_ID, TENANT};
+use super::watch::Watched;
 use super::{Door, Shared};
 use crate::auth::scope::OPERATOR;
 use crate::auth::{Caller, is_tenant};
@@ -25,8 +25,8 @@ pub(super) struct RequestId(pub Arc<str>);
 /// Gives the request its id, turns away whom the door does not let in, and finishes the reply's headers.
 pub(super) async fn pass(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response<Body> {
     let id = RequestId(request_id(request.headers(), &shared));
-    let begun = Instant::now();
-    let (method, uri) = (request.method().clone(), request.uri().clone());
+    let watched = Watched::begin(&request, &id, &shared.app);
+    request.extensions_mut().insert(watched.origin.clone());
     let asking = request.headers().get(header::ORIGIN).cloned();
     let other = asking.filter(|origin| listed(origin, &shared.app.settings.origins));
     request.extensions_mut().insert(id.clone());
@@ -47,8 +47,7 @@ pub(super) async fn pass(State(shared): State<Arc<Shared>>, mut request: Request
     if let Some(origin) = other {
         share(headers, origin);
     }
-    let (status, elapsed) = (response.status().as_u16(), begun.elapsed());
-    tracing::debug!(request_id = %id.0, %method, path = uri.path(), status, ?elapsed, "answered");
+    watched.end(response.status());
     response
 }
 

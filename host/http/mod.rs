@@ -14,6 +14,7 @@ use crate::failure::{Code, Failure};
 use door::RequestId;
 
 pub mod admin;
+mod backup;
 mod body;
 mod call;
 pub mod door;
@@ -21,6 +22,7 @@ pub mod listen;
 pub mod problem;
 pub mod reply;
 pub mod tokens;
+mod watch;
 
 /// The way by which requests come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,14 +48,18 @@ pub fn router(app: Arc<App>, door: Door) -> Router {
         .route("/plugins/{plugin}/invoke/{action}", post(call::invoke))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz));
-    let mut guarded = Router::new().route("/admin/plugins", get(admin::show_plugins));
+    let mut guarded = Router::new().route("/admin/plugins", get(admin::show_plugins)).route("/metrics", get(metrics));
     if matches!(door, Door::Local | Door::Serve) {
         guarded = guarded
             .route("/admin/tokens", get(tokens::list).post(tokens::create))
             .route("/admin/tokens/{id}", delete(tokens::revoke));
     }
     if door == Door::Local {
-        guarded = guarded.route("/admin/schema/{verb}", post(admin::change_schema));
+        guarded = guarded
+            .route("/admin/health", get(admin::show_health))
+            .route("/admin/schema/{verb}", post(admin::change_schema))
+            .route("/admin/plugins/reload", post(admin::reload_plugins))
+            .route("/admin/backup", post(backup::take));
     }
     router = router.merge(guarded.route_layer(axum::middleware::from_fn_with_state(shared.clone(), door::guard)));
     let paths = router.fallback(not_found).method_not_allowed_fallback(wrong_method).with_state(shared.clone());
@@ -72,6 +78,12 @@ async fn readyz(State(shared): State<Arc<Shared>>) -> Response<Body> {
         Ok(()) => reply::json(StatusCode::OK, &json!({ "ready": true, "reasons": [] })),
         Err(why) => reply::json(StatusCode::SERVICE_UNAVAILABLE, &json!({ "ready": false, "reasons": [why] })),
     }
+}
+
+/// The counters, for Prometheus to collect.
+async fn metrics(State(shared): State<Arc<Shared>>) -> Response<Body> {
+    let text = shared.app.metrics.text(&shared.app.standing());
+    reply::with_body(StatusCode::OK, "text/plain; version=0.0.4; charset=utf-8", text)
 }
 
 async fn not_found(State(shared): State<Arc<Shared>>, Extension(id): Extension<RequestId>, uri: Uri) -> Response<Body> {

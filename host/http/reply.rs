@@ -79,8 +79,8 @@ pub(super) fn json(status: StatusCode, body: &Json) -> Response<Body> {
     with_body(status, "application/json", body.to_string())
 }
 
-fn with_body(status: StatusCode, media_type: &'static str, text: String) -> Response<Body> {
-    let mut response = Response::new(Body::from(text));
+pub(super) fn with_body(status: StatusCode, media_type: &'static str, body: impl Into<Body>) -> Response<Body> {
+    let mut response = Response::new(body.into());
     *response.status_mut() = status;
     response.headers_mut().insert(header::CONTENT_TYPE, HeaderValue::from_static(media_type));
     response

@@ -2,11 +2,12 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::sync::OwnedMutexGuard;
 
 use crate::failure::{Code, Failure};
+use crate::metrics::PluginMetrics;
 use crate::store::sqlite::keys::KeyId;
 
 /// How many keys the table holds before those that nobody uses are thrown out.
@@ -24,9 +25,20 @@ impl InFlight {
     ///
     /// # Errors
     /// `KEY_IN_PROGRESS` when the other one still runs after `limit`.
-    pub async fn wait(&self, id: &KeyId, limit: Duration) -> Result<OwnedMutexGuard<()>, Failure> {
+    pub async fn wait(
+        &self,
+        id: &KeyId,
+        limit: Duration,
+        metrics: &PluginMetrics,
+    ) -> Result<OwnedMutexGuard<()>, Failure> {
         let lock = self.lock_of(id);
-        tokio::time::timeout(limit, lock.lock_owned()).await.map_err(|_| {
+        if let Ok(held) = lock.clone().try_lock_owned() {
+            return Ok(held);
+        }
+        let begun = Instant::now();
+        let held = tokio::time::timeout(limit, lock.lock_owned()).await;
+        metrics.waited(begun.elapsed());
+        held.map_err(|_| {
             Failure::new(
                 Code::KeyInProgress,
                 format!(
@@ -52,6 +64,7 @@ impl InFlight {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::metrics::Metrics;
 
     fn id(key: &str) -> KeyId {
         KeyId { tenant: "t".to_owned(), operation: "p/a".to_owned(), key: key.to_owned() }
@@ -59,20 +72,20 @@ mod tests {
 
     #[tokio::test]
     async fn second_try_waits_for_the_first_and_other_keys_do_not() {
-        let in_flight = InFlight::default();
-        let first = in_flight.wait(&id("a"), Duration::from_secs(5)).await.unwrap();
-        assert!(in_flight.wait(&id("b"), Duration::ZERO).await.is_ok());
-        let second = in_flight.wait(&id("a"), Duration::ZERO).await;
+        let (in_flight, metrics) = (InFlight::default(), Metrics::default().plugin("p"));
+        let first = in_flight.wait(&id("a"), Duration::from_secs(5), &metrics).await.unwrap();
+        assert!(in_flight.wait(&id("b"), Duration::ZERO, &metrics).await.is_ok());
+        let second = in_flight.wait(&id("a"), Duration::ZERO, &metrics).await;
         assert_eq!(second.unwrap_err().code, Code::KeyInProgress);
         drop(first);
-        assert!(in_flight.wait(&id("a"), Duration::ZERO).await.is_ok());
+        assert!(in_flight.wait(&id("a"), Duration::ZERO, &metrics).await.is_ok());
     }
 
     #[tokio::test]
     async fn keys_that_nobody_uses_are_swept() {
-        let in_flight = InFlight::default();
+        let (in_flight, metrics) = (InFlight::default(), Metrics::default().plugin("p"));
         for n in 0..SWEEP_AT * 2 {
-            drop(in_flight.wait(&id(&n.to_string()), Duration::ZERO).await.unwrap());
+            drop(in_flight.wait(&id(&n.to_string()), Duration::ZERO, &metrics).await.unwrap());
         }
         assert!(in_flight.keys.lock().unwrap().len() <= SWEEP_AT);
     }

@@ -10,10 +10,12 @@ use crate::bindings::Scope;
 use crate::clock::Millis;
 use crate::failure::{Code, Failure, FieldFault};
 use crate::invoke::{Cause, Claim, Invocation, InvokeError, Outcome};
+use crate::metrics::{self, PluginMetrics};
 use crate::plugin::{Action, InputSchema, KeyRule, Kind, Plugin, Replay};
 use crate::script::{EngineLimits, RunLimits};
 use crate::store::sqlite::Tx;
 use crate::store::sqlite::keys::{self, KeyId, KeyRecord};
+use crate::trace::{Facts, Origin};
 
 mod in_flight;
 pub mod key;
@@ -32,6 +34,7 @@ pub struct Request {
     pub key: Vec<Vec<u8>>,
     /// The body, expected to be I-JSON.
     pub body: Vec<u8>,
+    pub origin: Origin,
 }
 
 /// Does one call: checks it in the contract's order, replays or runs it, and gives the reply once it is on disk.
@@ -44,11 +47,68 @@ pub async fn call(
     request: Request,
     caller: impl Future<Output = Result<Caller, Failure>>,
 ) -> Result<Outcome, InvokeError> {
+    let admitted = admit(app, &request, caller).await.inspect_err(|failure| app.metrics.turned_away(failure.code))?;
+    let (metrics, action) = (app.metrics.plugin(&admitted.plugin.id), admitted.action.clone());
+    let now = app.clock.now();
+    let run = Run { now, invocation: app.ids.rising(now).to_string(), origin: request.origin };
+    let told = run.origin.facts.clone().map(|facts| (facts, admitted.caller.tenant.clone(), run.invocation.clone()));
+    let called = keyed(app, &request.key, admitted, run, &metrics).await;
+    let outcome = counted(&called);
+    metrics.call(&action.name, outcome);
+    if let Some((facts, tenant, invocation)) = told {
+        let (plugin, action) = (request.plugin, request.action);
+        // Nobody else fills them in.
+        let _once = facts.set(Facts { plugin, action, tenant, invocation, outcome: outcome.name() });
+    }
+    called
+}
+
+/// What tells one run from all others.
+struct Run {
+    now: Millis,
+    invocation: String,
+    origin: Origin,
+}
+
+/// A call that may be tried: its body is JSON, its caller known, and there is such an action.
+struct Admitted {
+    input: Json,
+    caller: Caller,
+    plugin: Arc<Plugin>,
+    action: Arc<Action>,
+}
+
+async fn admit(
+    app: &App,
+    request: &Request,
+    caller: impl Future<Output = Result<Caller, Failure>>,
+) -> Result<Admitted, Failure> {
     let input = request::parse(&request.body)?;
     let caller = caller.await?;
     let (plugin, action) = find(app, &request.plugin, &request.action)?;
     caller.need(&format!("invoke:{}", plugin.id))?;
-    let key = key::parse(&request.key)?;
+    Ok(Admitted { input, caller, plugin, action })
+}
+
+fn counted(called: &Result<Outcome, InvokeError>) -> metrics::Outcome {
+    match called {
+        Ok(outcome) if outcome.replayed => metrics::Outcome::Replayed,
+        Ok(_) => metrics::Outcome::Ok,
+        Err(InvokeError::Business { .. }) => metrics::Outcome::Refused,
+        Err(InvokeError::Discard { .. }) => metrics::Outcome::Failed(Code::Contract),
+        Err(InvokeError::Failure(failure)) => metrics::Outcome::Failed(failure.code),
+    }
+}
+
+async fn keyed(
+    app: &Arc<App>,
+    key: &[Vec<u8>],
+    admitted: Admitted,
+    run: Run,
+    metrics: &PluginMetrics,
+) -> Result<Outcome, InvokeError> {
+    let Admitted { input, caller, plugin, action } = admitted;
+    let key = key::parse(key)?;
     if key.is_none() && action.key == KeyRule::Required {
         return Err(Failure::new(
             Code::KeyRequired,
@@ -66,7 +126,7 @@ pub async fn call(
         key,
     });
     let hold = match &recorded {
-        Some(id) => Some(app.in_flight.wait(id, app.settings.key_wait).await?),
+        Some(id) => Some(app.in_flight.wait(id, app.settings.key_wait, metrics).await?),
         None => None,
     };
     let subject = caller.user.as_ref().map(|user| user.subject.as_str());
@@ -74,13 +134,16 @@ pub async fn call(
         Some(id) => Box::new(HttpCall {
             id,
             fingerprint: Fingerprint::new(&input, &action.transient, subject),
+            transient: action.transient.clone(),
+            subject: subject.map(str::to_owned),
+            input: input.clone(),
             replay: action.replay,
             reply_kept: millis(app.settings.reply_kept),
             mark_kept: millis(app.settings.mark_kept),
         }),
         None => Box::new(Keyless),
     };
-    let now = app.clock.now();
+    let now = run.now;
     let invocation = Invocation {
         entry: action.entry,
         input_fault: action.input.as_ref().and_then(|schema| check_input(schema, &input)),
@@ -99,7 +162,8 @@ pub async fn call(
             tenant: caller.tenant,
             operation,
             key,
-            invocation: app.ids.rising(now).to_string(),
+            invocation: run.invocation,
+            origin: run.origin,
             now,
             may_write: action.kind == Kind::Write,
             ids: app.ids.clone(),
@@ -205,6 +269,10 @@ impl Cause for Keyless {
 struct HttpCall {
     id: KeyId,
     fingerprint: Fingerprint,
+    /// What the fingerprint was made of, to make it again as an older record's was.
+    transient: Vec<String>,
+    subject: Option<String>,
+    input: Json,
     replay: Replay,
     reply_kept: Millis,
     mark_kept: Millis,
@@ -218,12 +286,16 @@ impl Cause for HttpCall {
         if now >= record.committed_at.saturating_add(self.mark_kept) {
             return Ok(Claim::Run);
         }
-        if record.request_hash != self.fingerprint.hash {
+        // The plugin may have changed its list since; the request is compared as it was then.
+        let as_then = (record.transient != self.transient)
+            .then(|| Fingerprint::new(&self.input, &record.transient, self.subject.as_deref()));
+        let fingerprint = as_then.as_ref().unwrap_or(&self.fingerprint);
+        if record.request_hash != fingerprint.hash {
             return Err(Failure::new(
                 Code::KeyReused,
                 format!(
                     "this Idempotency-Key was used for another request ({}); use a new key for a new intent",
-                    self.fingerprint.difference(&record.fields)
+                    fingerprint.difference(&record.fields)
                 ),
             ));
         }
@@ -246,6 +318,7 @@ impl Cause for HttpCall {
     fn settle(&self, tx: &Tx, data: &str, now: Millis) -> Result<Outcome, Failure> {
         let record = KeyRecord {
             request_hash: self.fingerprint.hash,
+            transient: self.transient.clone(),
             fields: self.fingerprint.fields.clone(),
             reply: Some(data.to_owned()),
             committed_at: now,

@@ -11,7 +11,9 @@ use tokio::sync::{Notify, oneshot};
 use crate::clock::Clock;
 use crate::failure::{Code, Failure};
 use crate::invoke::{Invocation, InvokeError, Outcome};
+use crate::metrics::{LaneStanding, Metrics, PluginMetrics};
 use crate::plugin::Kind;
+use crate::store::StoreError;
 use crate::store::sqlite::Shared;
 
 mod group;
@@ -41,6 +43,7 @@ pub struct LaneSettings {
     pub readers: usize,
     pub clock: Arc<dyn Clock>,
     pub watchdog: Arc<Watchdog>,
+    pub metrics: Arc<Metrics>,
 }
 
 /// An invocation on its way through a lane.
@@ -89,6 +92,7 @@ pub struct Lane {
     plugin: String,
     path: PathBuf,
     settings: LaneSettings,
+    metrics: Arc<PluginMetrics>,
     write: Mutex<Door<Work>>,
     read: Mutex<Door<Job>>,
     /// Told each time a thread ends.
@@ -122,6 +126,7 @@ impl Lane {
         Arc::new(Self {
             plugin: plugin.to_owned(),
             path,
+            metrics: settings.metrics.plugin(plugin),
             settings,
             write: Mutex::default(),
             read: Mutex::default(),
@@ -162,12 +167,18 @@ impl Lane {
             drop(reply.send(work(shared)));
         });
         self.send_write(Work::Exclusive(work))?;
-        answer.await.map_err(|_| {
-            Failure::new(
-                Code::Unavailable,
-                format!("the database of {} cannot be opened; the log says why", self.plugin),
-            )
-        })
+        answer.await.map_err(|_| self.unopened())
+    }
+
+    /// Logs why the database cannot be opened. Callers hear only that it cannot: paths are none of their business.
+    fn closed_database(&self, error: &StoreError) -> Failure {
+        tracing::error!(plugin = self.plugin, "{error}");
+        self.unopened()
+    }
+
+    fn unopened(&self) -> Failure {
+        let text = format!("the database of {} cannot be opened; the host's log says why", self.plugin);
+        Failure::new(Code::Unavailable, text)
     }
 
     fn send_write(self: &Arc<Self>, work: Work) -> Result<(), Failure> {
@@ -195,7 +206,7 @@ impl Lane {
         }
         let queue = door.queue.clone().unwrap_or_else(|| Queue::new(self.settings.queue));
         // One more thread as long as calls wait, up to the limit.
-        if door.threads == 0 || (!queue.is_empty() && door.threads < self.settings.readers) {
+        if door.threads == 0 || door.queue.is_none() || (!queue.is_empty() && door.threads < self.settings.readers) {
             reader::start(self, &queue, &mut door)?;
         }
         door.queue = Some(queue.clone());
@@ -239,7 +250,22 @@ impl Lane {
 
     /// Threads that are running now.
     pub fn threads(&self) -> usize {
-        lock(&self.write).threads + lock(&self.read).threads
+        self.standing().threads.iter().sum()
+    }
+
+    /// How it stands at the moment.
+    pub fn standing(&self) -> LaneStanding {
+        fn look<T: queue::Whose>(door: &Mutex<Door<T>>) -> (usize, usize) {
+            let door = lock(door);
+            (door.queue.as_ref().map_or(0, |queue| queue.len()), door.threads)
+        }
+        let (write, read) = (look(&self.write), look(&self.read));
+        LaneStanding {
+            plugin: self.plugin.clone(),
+            waiting: [write.0, read.0],
+            threads: [write.1, read.1],
+            reliefs: self.metrics.reliefs(),
+        }
     }
 }
 

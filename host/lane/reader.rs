@@ -65,9 +65,10 @@ impl Reader {
     fn run(&mut self, desk: &Desk, invocation: &Invocation, tx: &Tx) -> Reply {
         let engine = self.engine.for_run(invocation)?;
         desk.shared.lock().execute_batch("BEGIN").map_err(|error| Failure::from(fault(&error)))?;
-        desk.begin(0, invocation.limits.time);
+        let started = desk.begin(0, invocation.limits.time);
         let reply = invoke::read(invocation, engine, tx);
         desk.end();
+        self.lane.metrics.ran(started.elapsed());
         let connection = desk.shared.lock();
         if tx.is_current() && !connection.is_autocommit() {
             connection.execute_batch("COMMIT").map_err(|error| Failure::from(fault(&error)))?;
@@ -79,10 +80,10 @@ impl Reader {
         if let Some(desk) = &self.desk {
             return Ok(desk.clone());
         }
-        let shared = Shared::open(&self.lane.path, Access::Read).inspect_err(|error| tracing::error!(%error))?;
+        let shared = Shared::open(&self.lane.path, Access::Read).map_err(|error| self.lane.closed_database(&error))?;
         let (lane, queue) = (self.lane.clone(), self.queue.clone());
         // A reader has no backlog beyond the run that got stuck, but calls may wait that only it would have taken.
-        let desk = Desk::new(shared, move |_| {
+        let desk = Desk::new(shared, self.lane.metrics.clone(), move |_| {
             let mut door = lock(&lane.read);
             door.threads -= 1;
             if !queue.is_empty()

@@ -2,12 +2,12 @@
 //! taken from it, its caller is told, and a new thread goes on with the others. The stuck thread is left behind;
 //! when it wakes up it finds that nothing belongs to it any more.
 
-use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
 use super::{Job, lock};
 use crate::failure::{Code, Failure};
+use crate::metrics::PluginMetrics;
 use crate::store::sqlite::Shared;
 
 /// How long past its limit a run may still take: the script engine's own interrupt comes first.
@@ -21,6 +21,7 @@ pub(super) struct Desk {
     /// What has been taken from the queue and is not answered yet.
     pub backlog: Mutex<Vec<Job>>,
     running: Mutex<Option<Running>>,
+    pub metrics: Arc<PluginMetrics>,
     /// Goes on with the rest of the backlog.
     successor: Box<dyn Fn(Vec<Job>) + Send + Sync>,
 }
@@ -32,13 +33,20 @@ struct Running {
 }
 
 impl Desk {
-    pub fn new(shared: Arc<Shared>, successor: impl Fn(Vec<Job>) + Send + Sync + 'static) -> Arc<Self> {
-        Arc::new(Self { shared, backlog: Mutex::default(), running: Mutex::default(), successor: Box::new(successor) })
+    pub fn new(
+        shared: Arc<Shared>,
+        metrics: Arc<PluginMetrics>,
+        successor: impl Fn(Vec<Job>) + Send + Sync + 'static,
+    ) -> Arc<Self> {
+        let (backlog, running) = (Mutex::default(), Mutex::default());
+        Arc::new(Self { shared, backlog, running, metrics, successor: Box::new(successor) })
     }
 
-    /// Says that the job at `index` of the backlog runs from now, and may take `limit`.
-    pub fn begin(&self, index: usize, limit: Duration) {
-        *lock(&self.running) = Some(Running { index, latest: Instant::now() + limit + GRACE });
+    /// Says that the job at `index` of the backlog runs from now, and may take `limit`. Gives the present instant.
+    pub fn begin(&self, index: usize, limit: Duration) -> Instant {
+        let now = Instant::now();
+        *lock(&self.running) = Some(Running { index, latest: now + limit + GRACE });
+        now
     }
 
     /// Says that it has ended.
@@ -46,14 +54,14 @@ impl Desk {
         *lock(&self.running) = None;
     }
 
-    /// Takes the desk away from a thread whose run is too late. Gives whether it did.
-    fn relieve(&self, now: Instant) -> bool {
+    /// Takes the desk away from a thread whose run is too late.
+    fn relieve(&self, now: Instant) {
         // A run that is inside a host call is not stuck in the engine: queries have a limit of their own.
-        let Some(connection) = self.shared.try_lock() else { return false };
+        let Some(connection) = self.shared.try_lock() else { return };
         let mut running = lock(&self.running);
         let index = match running.as_ref() {
             Some(run) if run.latest < now => run.index,
-            Some(_) | None => return false,
+            Some(_) | None => return,
         };
         *running = None;
         self.shared.part();
@@ -80,8 +88,8 @@ impl Desk {
             let _ = culprit.reply.send(Err(failure.into()));
         }
         drop(running);
+        self.metrics.relieved();
         (self.successor)(jobs);
-        true
     }
 }
 
@@ -89,7 +97,6 @@ impl Desk {
 #[derive(Default)]
 pub struct Watchdog {
     desks: Mutex<Vec<Weak<Desk>>>,
-    relieved: AtomicU64,
 }
 
 impl Watchdog {
@@ -120,12 +127,8 @@ impl Watchdog {
             desks.retain(|desk| desk.strong_count() > 0);
             desks.iter().filter_map(Weak::upgrade).collect()
         };
-        let relieved = desks.iter().filter(|desk| desk.relieve(now)).count();
-        self.relieved.fetch_add(u64::try_from(relieved).unwrap_or(0), Ordering::Relaxed);
-    }
-
-    /// How many runs had to be given up: each is a built-in that lacks a guard.
-    pub fn relieved(&self) -> u64 {
-        self.relieved.load(Ordering::Relaxed)
+        for desk in desks {
+            desk.relieve(now);
+        }
     }
 }

@@ -65,7 +65,11 @@ impl Writer {
             let desk = match self.desk() {
                 Ok(desk) => desk,
                 Err(failure) => {
+                    // All that waits, since each try to open may take as long as a lock is waited for.
                     refuse(work, &failure);
+                    while let Some(work) = self.queue.try_take() {
+                        refuse(work, &failure);
+                    }
                     continue;
                 }
             };
@@ -91,31 +95,37 @@ impl Writer {
         Ok(())
     }
 
-    /// Runs jobs in groups until all are answered.
+    /// Runs jobs in groups until all are answered. A job leaves the backlog as soon as its fate is decided, so that
+    /// whoever takes over never runs it again.
     fn serve(&mut self, desk: &Arc<Desk>, jobs: Vec<Job>) -> Result<(), Parted> {
         *lock(&desk.backlog) = jobs;
+        let mut alone = 0_usize;
         loop {
-            let group: Vec<Arc<Invocation>> = lock(&desk.backlog).iter().map(|job| job.invocation.clone()).collect();
+            let group: Vec<Arc<Invocation>> = {
+                let backlog = lock(&desk.backlog);
+                let size = if alone > 0 { 1 } else { backlog.len() };
+                backlog.iter().take(size).map(|job| job.invocation.clone()).collect()
+            };
             if group.is_empty() {
                 return Ok(());
             }
-            let replies = commit_together(&desk.shared, &group, &mut |index, invocation, tx| {
+            let turn = commit_together(desk, &group, alone > 0, &mut |index, invocation, tx| {
                 self.run(desk, index, invocation, tx)
             })?;
             crate::crash_point!("before-replies");
-            let answered: Vec<Job> = lock(&desk.backlog).drain(..replies.len()).collect();
-            for (job, reply) in answered.into_iter().zip(replies) {
-                // Who asked may have gone away; the key's record keeps the reply for the next try.
-                let _ = job.reply.send(reply);
-            }
+            alone = alone.saturating_sub(1) + turn.alone;
+            answer(desk, turn.replies);
         }
     }
 
     fn run(&mut self, desk: &Desk, index: usize, invocation: &Invocation, tx: &Tx) -> Reply {
         let engine = self.engine.for_run(invocation)?;
-        desk.begin(index, invocation.limits.time);
+        let started = desk.begin(index, invocation.limits.time);
         let reply = invoke::invoke(invocation, engine, tx, self.lane.settings.clock.now());
         desk.end();
+        if !matches!(&reply, Ok(outcome) if outcome.replayed) {
+            self.lane.metrics.ran(started.elapsed());
+        }
         reply
     }
 
@@ -123,13 +133,13 @@ impl Writer {
         if let Some(desk) = &self.desk {
             return Ok(desk.clone());
         }
-        let shared = Shared::open(&self.lane.path, Access::Write).inspect_err(|error| tracing::error!(%error))?;
+        let shared = Shared::open(&self.lane.path, Access::Write).map_err(|error| self.lane.closed_database(&error))?;
         Ok(self.sit_down(shared))
     }
 
     fn sit_down(&mut self, shared: Arc<Shared>) -> Arc<Desk> {
         let (lane, queue, connection) = (self.lane.clone(), self.queue.clone(), shared.clone());
-        let desk = Desk::new(shared, move |jobs| {
+        let desk = Desk::new(shared, self.lane.metrics.clone(), move |jobs| {
             let mut door = lock(&lane.write);
             // The stuck thread no longer counts.
             door.threads -= 1;
@@ -163,6 +173,26 @@ impl Writer {
         {
             tracing::warn!(%failure, "work of a stuck writer could not be passed on");
         }
+    }
+}
+
+/// Takes the jobs at these places from the backlog and sends their replies.
+fn answer(desk: &Desk, replies: Vec<(usize, Reply)>) {
+    let mut replies = replies.into_iter().peekable();
+    let mut answered = Vec::new();
+    {
+        let mut backlog = lock(&desk.backlog);
+        let jobs = std::mem::take(&mut *backlog);
+        for (index, job) in jobs.into_iter().enumerate() {
+            match replies.next_if(|(place, _)| *place == index) {
+                Some((_, reply)) => answered.push((job, reply)),
+                None => backlog.push(job),
+            }
+        }
+    }
+    for (job, reply) in answered {
+        // Who asked may have gone away; the key's record keeps the reply for the next try.
+        let _ = job.reply.send(reply);
     }
 }
 

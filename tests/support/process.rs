@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -44,6 +46,8 @@ impl Folders {
             .env("ONCEHOST_PLUGINS", self.plugins())
             .env("ONCEHOST_DATA", self.data())
             .env("ONCEHOST_LISTEN", "127.0.0.1:0")
+            // Says something to the tests only; the host takes it for a slip.
+            .env_remove("ONCEHOST_LONG")
             .current_dir(self.folder.path());
         command
     }
@@ -70,12 +74,32 @@ pub struct Process {
     child: Option<Child>,
     pub url: String,
     agent: ureq::Agent,
+    printed: Arc<Printed>,
+}
+
+/// What a process has printed so far, once it said where it listens.
+#[derive(Default)]
+struct Printed {
+    lines: Mutex<Vec<String>>,
+    more: Condvar,
+}
+
+impl Printed {
+    fn add(&self, line: String) {
+        self.lines.lock().unwrap().push(line);
+        self.more.notify_all();
+    }
 }
 
 impl Process {
     /// Starts a command that runs a host, and waits until it says where it listens.
-    pub fn start(mut command: Command) -> Self {
-        let mut child = command.stdout(Stdio::piped()).stderr(Stdio::inherit()).spawn().unwrap();
+    pub fn start(command: Command) -> Self {
+        Self::logging(command, Stdio::inherit())
+    }
+
+    /// The same, with its log going to `log`.
+    pub fn logging(mut command: Command, log: Stdio) -> Self {
+        let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
         let url = lines
             .by_ref()
@@ -85,13 +109,38 @@ impl Process {
             })
             .expect("the host says where it listens");
         // Whatever else it prints is read, so that it never waits for a full pipe.
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
-        Self { child: Some(child), url, agent: host::ureq_agent() }
+        let printed = Arc::new(Printed::default());
+        let keeps = printed.clone();
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| keeps.add(line)));
+        Self { child: Some(child), url, agent: host::ureq_agent(), printed }
     }
 
     /// A host that somebody else started, to be called.
     pub fn calling(url: &str) -> Self {
-        Self { child: None, url: url.to_owned(), agent: host::ureq_agent() }
+        Self { child: None, url: url.to_owned(), agent: host::ureq_agent(), printed: Arc::default() }
+    }
+
+    /// Waits until a printed line contains `text`, and gives that line and the `after` ones that follow it.
+    pub fn wait_for(&self, text: &str, after: usize) -> Vec<String> {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut lines = self.printed.lines.lock().unwrap();
+        loop {
+            let found = lines.iter().position(|line| line.contains(text));
+            if let Some(block) = found.and_then(|at| lines.get(at..=at + after)) {
+                return block.to_vec();
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "no line with {text:?} in {lines:#?}");
+            lines = self.printed.more.wait_timeout(lines, left).unwrap().0;
+        }
+    }
+
+    /// Bytes of memory that the process has in use.
+    pub fn resident(&self) -> u64 {
+        let id = self.child.as_ref().expect("a process of our own").id();
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
     }
 
     fn child(&mut self) -> &mut Child {
@@ -106,8 +155,18 @@ impl Process {
 
     /// `kill -TERM`.
     pub fn signal(&mut self) {
+        self.send(rustix::process::Signal::TERM);
+    }
+
+    /// The process's id.
+    pub fn id(&self) -> u32 {
+        self.child.as_ref().map_or(0, Child::id)
+    }
+
+    /// Sends a signal.
+    pub fn send(&mut self, signal: rustix::process::Signal) {
         let pid = rustix::process::Pid::from_child(self.child());
-        rustix::process::kill_process(pid, rustix::process::Signal::TERM).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
     }
 
     /// `kill -TERM`, and waits for the end.
@@ -119,6 +178,11 @@ impl Process {
     /// Waits until the process ends by itself.
     pub fn wait(&mut self) -> ExitStatus {
         self.child().wait().unwrap()
+    }
+
+    /// Asks for a path.
+    pub fn get(&self, path: &str) -> Answer {
+        host::answer(self.agent.get(format!("{}{path}", self.url)).call().unwrap())
     }
 
     /// Calls an action with a key; `None` when no answer came.

@@ -43,7 +43,7 @@ fn plugin(folder: &Path, permissions: &str) -> Arc<Plugin> {
     std::fs::create_dir_all(&home).unwrap();
     std::fs::write(home.join("plugin.json"), manifest).unwrap();
     std::fs::write(home.join("schema.sql"), SCHEMA).unwrap();
-    let registry = Registry::load(folder).unwrap();
+    let registry = Registry::load(folder, 0).unwrap();
     assert_eq!(registry.broken, Default::default());
     registry.plugins["shop"].clone()
 }
@@ -66,6 +66,7 @@ impl Fixture {
     fn host(&self, tenant: &str) -> Bindings {
         Bindings::new(
             Scope {
+                origin: crate::trace::Origin::default(),
                 plugin: self.plugin.clone(),
                 tenant: tenant.to_owned(),
                 operation: "shop/test".to_owned(),

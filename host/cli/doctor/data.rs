@@ -1,0 +1,122 @@
+//! What is in the data folder and in the plugins folder.
+
+use serde_json::Value as Json;
+
+use super::Finding;
+use crate::backup;
+use crate::clock::{Clock, Millis};
+use crate::config::Settings;
+use crate::plugin::{Plugin, Registry};
+use crate::schema::State;
+use crate::store::sqlite::health::{self, Health};
+
+/// Expired records that may wait between two clearings.
+const WAITING: i64 = 100_000;
+
+/// Every database, and when the newest record in any of them was committed.
+pub(super) fn databases(settings: &Settings, now: Millis) -> (Vec<Finding>, Option<Millis>) {
+    let found = match backup::databases(&settings.data) {
+        Ok(found) => found,
+        // That there is no folder is said already.
+        Err(_) => return (Vec::new(), None),
+    };
+    let (mut findings, mut newest) = (Vec::new(), None);
+    for (name, path) in found {
+        let (replies_before, marks_before) = settings.kept_since(now);
+        let looked = match health::look(&path, replies_before, marks_before) {
+            Ok(health) => {
+                newest = newest.max(health.newest);
+                database(&name, &health)
+            }
+            Err(error) => vec![Finding::fail("database", error.to_string(), RESTORE)],
+        };
+        findings.extend(looked.into_iter().map(|finding| finding.of(name.clone())));
+    }
+    (findings, newest)
+}
+
+const RESTORE: &str = "stop the host, move the file away (with its -wal and -shm), and restore it from a backup: `oncehost restore` \
+                       into another folder gives all of them";
+
+fn database(name: &str, health: &Health) -> Vec<Finding> {
+    if let Some(damage) = &health.damage {
+        return vec![Finding::fail("database", format!("it is damaged: {damage}"), RESTORE)];
+    }
+    let known = health::newest_host_tables();
+    if health.host_tables > known && name != "host.db" {
+        let text = format!(
+            "it was written by a newer oncehost (host tables version {}, this one knows {known})",
+            health.host_tables
+        );
+        return vec![Finding::fail("database", text, "use that version again, or restore a backup from before")];
+    }
+    let mut findings = vec![Finding::ok("database", "it opens and is whole")];
+    let (replies, marks) = health.expired;
+    if replies + marks > WAITING {
+        let text = format!("{replies} replies and {marks} marks are no longer kept and wait to be cleared");
+        let fix = "a running host clears them within ten minutes; where it does not, its log says why";
+        findings.push(Finding::warn("records", text, fix));
+    }
+    findings
+}
+
+/// Every plugin: whether it loads, whether its tables are there, and whether the running host has its newest version.
+pub(super) fn plugins(settings: &Settings, host: Option<&Json>) -> Vec<Finding> {
+    let registry = match Registry::load(&settings.plugins, crate::clock::SystemClock.now()) {
+        Ok(registry) => registry,
+        Err(error) => {
+            let text = format!("the folder cannot be read: {error}");
+            let fix = "name the right one with --plugins DIR";
+            return vec![Finding::fail("plugins", text, fix).of(settings.plugins.display().to_string())];
+        }
+    };
+    let mut findings = Vec::new();
+    for (folder, faults) in &registry.broken {
+        for fault in faults {
+            let fix = "mend the file; the fault says what would be right";
+            findings.push(Finding::fail("plugin", fault.to_string(), fix).of(folder.clone()));
+        }
+    }
+    for plugin in registry.plugins.values() {
+        let looked = [tables(settings, plugin), host.and_then(|host| served(host, plugin))];
+        let looked: Vec<Finding> = looked.into_iter().flatten().collect();
+        if looked.is_empty() {
+            findings.push(Finding::ok("plugin", format!("{} loads", plugin.version)).of(plugin.id.clone()));
+        }
+        findings.extend(looked.into_iter().map(|finding| finding.of(plugin.id.clone())));
+    }
+    findings
+}
+
+fn tables(settings: &Settings, plugin: &Plugin) -> Option<Finding> {
+    if plugin.schema.tables.is_empty() {
+        return None;
+    }
+    let (id, path) = (&plugin.id, settings.data.join(format!("{}.db", plugin.id)));
+    let apply = format!("run `oncehost schema plan {id}` to see the changes, and `oncehost schema apply {id}`");
+    if !path.exists() {
+        return Some(Finding::fail("tables", "its tables are not there yet", apply));
+    }
+    match health::tables(&path, &plugin.schema) {
+        Ok(State::Equal) => None,
+        Ok(State::Pending) => Some(Finding::fail("tables", "schema.sql wants changes that were not applied", apply)),
+        Ok(State::Drift) => {
+            let text = "its tables were changed by other hands since the last apply";
+            Some(Finding::warn("tables", text, format!("run `oncehost schema plan {id}` to see what differs")))
+        }
+        // What keeps it from being read is said of the database.
+        Err(_) => None,
+    }
+}
+
+fn served(host: &Json, plugin: &Plugin) -> Option<Finding> {
+    let served = host["plugins"].get(&plugin.id).and_then(Json::as_str);
+    if served == Some(plugin.hash.as_str()) {
+        return None;
+    }
+    let text = match served {
+        Some(_) => "the running host serves another version than the folder has",
+        None => "the running host does not serve it",
+    };
+    Some(Finding::warn("plugin", text, "run `oncehost plugin reload`, or restart the host"))
+}

@@ -1,0 +1,148 @@
+//! What the machine gives: settings, folder, disk, files, clock.
+
+use std::fs::{self, File};
+use std::path::Path;
+
+use super::Finding;
+use crate::backup;
+use crate::clock::Millis;
+use crate::codec::time;
+use crate::config::Settings;
+use crate::metrics;
+
+/// Free space below which the next writes may fail, and below which somebody should look, in bytes.
+const LITTLE: u64 = 64 << 20;
+const SCARCE: u64 = 1 << 30;
+/// Open files below which many plugins or callers at once do not fit.
+const FILES_LITTLE: u64 = 256;
+const FILES_SCARCE: u64 = 4096;
+/// 2025-01-01: no clock that is right shows less.
+const BUILT_AFTER: Millis = 1_735_689_600_000;
+/// How far a record may lie ahead of the clock, in milliseconds.
+const AHEAD: Millis = 60_000;
+
+/// Which settings are not the defaults, and who set them.
+pub(super) fn settings(settings: &Settings) -> Finding {
+    if settings.given.is_empty() {
+        return Finding::ok("settings", "all are the defaults: no oncehost.toml here, no ONCEHOST_*, no flags");
+    }
+    let given: Vec<String> = settings.given.iter().map(|(name, from)| format!("{name} from {from}")).collect();
+    Finding::ok("settings", format!("{}; the rest are the defaults", given.join(", ")))
+}
+
+/// The data folder: there, writable, on a disk of this machine, without half a restore.
+pub(super) fn folder(data: &Path) -> Vec<Finding> {
+    let shown = data.display().to_string();
+    let fail = |text: String, fix: &str| vec![Finding::fail("data", text, fix).of(shown.clone())];
+    if !data.is_dir() {
+        let fix = "it is made at the first start; if there should be data, name the right folder with --data DIR";
+        return vec![Finding::warn("data", "there is no such folder", fix).of(shown)];
+    }
+    if data.join(backup::RESTORING).exists() {
+        return fail("a restore into it was broken off".to_owned(), "run the same `oncehost restore` again");
+    }
+    let probe = data.join(".writable-doctor");
+    if let Err(error) = File::create(&probe).and_then(|_| fs::remove_file(&probe)) {
+        let fix = "give the user who runs the host the right to write in it, and mount it for writing";
+        return fail(format!("it cannot be written: {error}"), fix);
+    }
+    if let Some(kind) = foreign(data) {
+        let fix = "put it on a disk of this machine: SQLite's locks and log need one";
+        return vec![Finding::warn("data", format!("it is on {kind}"), fix).of(shown)];
+    }
+    vec![Finding::ok("data", "it can be written").of(shown)]
+}
+
+/// The name of a file system that is not this machine's own.
+#[cfg(target_os = "linux")]
+fn foreign(folder: &Path) -> Option<&'static str> {
+    // Numbers of statfs(2).
+    match u64::try_from(rustix::fs::statfs(folder).ok()?.f_type).ok()? & 0xffff_ffff {
+        0x6969 => Some("NFS"),
+        0x517b | 0xfe53_4d42 | 0xff53_4d42 => Some("an SMB share"),
+        0x0102_1997 => Some("a 9p share"),
+        _ => None,
+    }
+}
+
+#[cfg(not(target_os = "linux"))]
+fn foreign(_folder: &Path) -> Option<&'static str> {
+    None
+}
+
+/// Free space where the data is, or will be.
+pub(super) fn disk(data: &Path) -> Finding {
+    let there = data.ancestors().find(|path| path.is_dir()).unwrap_or(Path::new("."));
+    let there = if there.as_os_str().is_empty() { Path::new(".") } else { there };
+    let stat = match rustix::fs::statvfs(there) {
+        Ok(stat) => stat,
+        Err(error) => return Finding::warn("disk", format!("its free space is unknown: {error}"), "look with df"),
+    };
+    let free = stat.f_bavail.saturating_mul(stat.f_frsize);
+    let text = format!("{} MiB are free", free >> 20);
+    let fix = "free some space, or move the data folder to a larger disk";
+    if free < LITTLE {
+        return Finding::fail("disk", text, fix);
+    }
+    if stat.f_files > 0 && stat.f_favail < 100 {
+        return Finding::fail("disk", "no more files can be made on it: it is out of inodes", fix);
+    }
+    if free < SCARCE { Finding::warn("disk", text, fix) } else { Finding::ok("disk", text) }
+}
+
+/// How many files a process may open.
+pub(super) fn files() -> Finding {
+    let Some(limit) = metrics::open_files_limit() else {
+        return Finding::ok("files", "any number may be open");
+    };
+    let text = format!("{limit} may be open at a time");
+    let fix =
+        "raise it: LimitNOFILE=65536 in the service's unit, or `ulimit -n 65536` in the shell that starts the host";
+    if limit < FILES_LITTLE {
+        return Finding::fail("files", text, fix);
+    }
+    if limit < FILES_SCARCE { Finding::warn("files", text, fix) } else { Finding::ok("files", text) }
+}
+
+/// The machine's clock, against what was committed by it.
+pub(super) fn clock(now: Millis, newest: Option<Millis>) -> Finding {
+    let text = format!("it shows {}", time::shown(now));
+    let fix = "set it right and let it be kept right, by chrony or systemd-timesyncd";
+    if now < BUILT_AFTER {
+        return Finding::fail("clock", text, fix);
+    }
+    match newest.filter(|newest| *newest > now + AHEAD) {
+        Some(newest) => {
+            let text = format!("{text}, and records were committed at {}: it was set back", time::shown(newest));
+            Finding::warn("clock", text, fix)
+        }
+        None => Finding::ok("clock", text),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::Level;
+    use super::*;
+
+    #[test]
+    fn clock_that_was_set_back_or_never_set_is_found() {
+        let now = 1_767_225_600_000;
+        assert_eq!(clock(now, None).level, Level::Ok);
+        assert_eq!(clock(now, Some(now - 5)).level, Level::Ok);
+        let back = clock(now, Some(now + 3_600_000));
+        assert_eq!(back.level, Level::Warn);
+        assert!(back.text.contains("2026-01-01T01:00:00.000Z: it was set back"), "{}", back.text);
+        assert_eq!(clock(0, None).level, Level::Fail);
+    }
+
+    #[test]
+    fn folder_that_is_not_there_is_no_failure_and_half_a_restore_is() {
+        let place = tempfile::tempdir().unwrap();
+        assert_eq!(folder(&place.path().join("none"))[0].level, Level::Warn);
+        assert_eq!(folder(place.path())[0].level, Level::Ok);
+        fs::create_dir(place.path().join(backup::RESTORING)).unwrap();
+        assert_eq!(folder(place.path())[0].level, Level::Fail);
+        assert!(disk(&place.path().join("a/b/c")).text.contains("MiB"));
+    }
+}

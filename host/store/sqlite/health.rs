@@ -1,0 +1,63 @@
+//! How a database is, looked at from outside and without changing anything.
+
+use std::path::Path;
+
+use rusqlite::{Connection, OptionalExtension};
+
+use super::{HOST_TABLES, StoreError, copy, open_reader, opening};
+use crate::clock::Millis;
+use crate::schema::{self, Schema};
+
+/// What `look` found in one database.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Health {
+    /// The first damage that SQLite's quick check finds.
+    pub damage: Option<String>,
+    /// Version of the host's own tables in it.
+    pub host_tables: i64,
+    /// When the newest record of a key was committed.
+    pub newest: Option<Millis>,
+    /// Replies, and marks, that are no longer kept and wait to be cleared.
+    pub expired: (i64, i64),
+}
+
+/// The newest version of the host's own tables in a plugin's database that this host knows.
+pub fn newest_host_tables() -> i64 {
+    i64::try_from(HOST_TABLES.len()).unwrap_or(i64::MAX)
+}
+
+/// Looks at a plugin's database.
+///
+/// # Errors
+/// When it cannot be opened or read.
+pub fn look(path: &Path, replies_before: Millis, marks_before: Millis) -> Result<Health, StoreError> {
+    let connection = open_reader(path)?;
+    look_at(&connection, replies_before, marks_before).map_err(|error| opening(path, &error))
+}
+
+fn look_at(connection: &Connection, replies_before: Millis, marks_before: Millis) -> rusqlite::Result<Health> {
+    let damage = copy::quick_check(connection)?;
+    let host_tables = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
+    let keys = "SELECT 1 FROM sqlite_schema WHERE name = '_oncehost_keys'";
+    if damage.is_some() || connection.query_row(keys, [], |_| Ok(())).optional()?.is_none() {
+        return Ok(Health { damage, host_tables, newest: None, expired: (0, 0) });
+    }
+    let newest = "SELECT committed_at FROM _oncehost_keys ORDER BY id DESC LIMIT 1";
+    let newest = connection.query_row(newest, [], |row| row.get(0)).optional()?;
+    let count = |also: &str, before: Millis| {
+        let sql = format!("SELECT count(*) FROM _oncehost_keys WHERE committed_at <= ?1{also}");
+        connection.query_row(&sql, [before], |row| row.get(0))
+    };
+    let expired = (count(" AND reply IS NOT NULL", replies_before)?, count("", marks_before)?);
+    Ok(Health { damage, host_tables, newest, expired })
+}
+
+/// Whether a database's tables are as a plugin wants them, looked at from outside.
+///
+/// # Errors
+/// When it cannot be opened or read.
+pub fn tables(path: &Path, wanted: &Schema) -> Result<schema::State, StoreError> {
+    let connection = open_reader(path)?;
+    let status = schema::status(&connection, wanted);
+    status.map(|status| status.state).map_err(|error| StoreError::Unavailable(error.to_string()))
+}

@@ -1,0 +1,95 @@
+//! Backups of a running host under load, restored elsewhere.
+
+use std::collections::BTreeMap;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
+
+use serde_json::Value as Json;
+
+use super::{body, run, shop};
+use crate::support::process::Process;
+
+#[test]
+fn restored_backup_has_every_write_that_was_acknowledged_before_it_and_replays_it() {
+    let folders = shop();
+    let host = folders.dev();
+    let (acknowledged, stop, count) = (Mutex::new(BTreeMap::new()), AtomicBool::new(false), AtomicUsize::new(0));
+    let before = std::thread::scope(|scope| {
+        for caller in 0..4 {
+            let (host, acknowledged, stop, count) = (&host, &acknowledged, &stop, &count);
+            scope.spawn(move || {
+                for number in 0.. {
+                    if stop.load(Ordering::SeqCst) {
+                        return;
+                    }
+                    let key = format!("c{caller}-n{number}");
+                    let answer = host.post("shop", "add", &key, &body(&key));
+                    assert_eq!(answer.status, 200, "{}", answer.body);
+                    acknowledged.lock().unwrap().insert(key, answer.body);
+                    count.fetch_add(1, Ordering::SeqCst);
+                }
+            });
+        }
+        let wait_for = |target: usize| {
+            while count.load(Ordering::SeqCst) < target {
+                std::thread::yield_now();
+            }
+        };
+        wait_for(200);
+        let before = acknowledged.lock().unwrap().clone();
+        let ended = run(folders.command(&["backup", "copy.tar", "--json"]));
+        assert_eq!((ended.code, ended.err.as_str()), (Some(0), ""), "no progress where nobody looks");
+        let manifest: Json = serde_json::from_str(&ended.out).unwrap();
+        assert_eq!(manifest["files"][0]["name"], "shop.db");
+        // The load went on behind the backup.
+        wait_for(count.load(Ordering::SeqCst) + 20);
+        stop.store(true, Ordering::SeqCst);
+        before
+    });
+    drop(host);
+    let ended = run(folders.command(&["restore", "copy.tar", "--data", "restored"]));
+    assert_eq!(ended.code, Some(0), "{ended:?}");
+    let mut command = folders.command(&["dev"]);
+    command.env("ONCEHOST_DATA", folders.data().with_file_name("restored"));
+    let host = Process::start(command);
+    for (key, reply) in before {
+        let again = host.post("shop", "add", &key, &body(&key));
+        assert_eq!((again.status, again.body.as_str(), again.replayed), (200, reply.as_str(), true), "{key}");
+    }
+}
+
+#[test]
+fn backup_needs_no_host_and_restore_wants_an_empty_folder_without_one() {
+    let folders = shop();
+    let host = folders.dev();
+    host.post("shop", "add", "k", &body("k")).data();
+    assert!(host.terminate().success());
+    assert_eq!(run(folders.command(&["backup", "copy"])).code, Some(0));
+    let again = run(folders.command(&["backup", "copy"]));
+    assert!(again.sentence(1).ends_with("copy is there already; choose another name"), "{again:?}");
+    let full = run(folders.command(&["restore", "copy"]));
+    assert!(full.sentence(1).contains("is not empty ("), "{full:?}");
+    let _host = folders.dev();
+    let running = run(folders.command(&["restore", "copy"]));
+    assert!(running.sentence(1).starts_with("another host is running on the data folder"), "{running:?}");
+    let nowhere = run(folders.command(&["backup", "other", "--data", "nowhere"]));
+    assert!(nowhere.sentence(1).starts_with("there is no data folder nowhere"), "{nowhere:?}");
+    assert!(!folders.data().with_file_name("nowhere").exists());
+}
+
+#[test]
+fn running_host_says_why_a_backup_was_not_taken() {
+    let folders = shop();
+    let host = folders.dev();
+    let ended = run(folders.command(&["backup", "no/such/folder/copy"]));
+    assert!(ended.sentence(1).starts_with("cannot make "), "{ended:?}");
+    drop(host);
+}
+
+#[test]
+fn host_does_not_start_on_half_a_restore() {
+    let folders = shop();
+    std::fs::create_dir_all(folders.data().join(".restoring")).unwrap();
+    let ended = run(folders.command(&["dev"]));
+    assert!(ended.sentence(1).ends_with("run the same `oncehost restore` again"), "{ended:?}");
+}

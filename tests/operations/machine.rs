@@ -1,0 +1,306 @@
+//! What the machine does to a host: one clear sentence, the right exit code, nothing lost, and it works again when
+//! the cause is gone.
+
+use std::collections::BTreeMap;
+use std::fs::{self, File};
+use std::io::Write;
+use std::net::TcpListener;
+use std::os::unix::fs::PermissionsExt;
+use std::process::Command;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use rustix::process::Signal;
+
+use super::{body, run, shop};
+use crate::support::host::Host;
+use crate::support::process::{Folders, Process, binary};
+use crate::support::scenario::files;
+use crate::support::shop::SHOP;
+
+/// `oncehost dev` behind what a shell does first.
+fn dev_after(folders: &Folders, first: &str) -> Command {
+    let mut shell = Command::new("bash");
+    shell.arg("-c").arg(format!("{first}; exec '{}' dev --apply-schema", binary().display()));
+    folders.onto(shell)
+}
+
+/// A host that works: a fresh call is done, and an old one is replayed.
+#[track_caller]
+fn works(host: &Process, fresh: &str, old: Option<&str>) {
+    assert_eq!(host.post("shop", "add", fresh, &body(fresh)).data()["created"], true);
+    if let Some(old) = old {
+        assert!(host.post("shop", "add", old, &body(old)).replayed, "{old}");
+    }
+}
+
+#[test]
+fn port_in_use() {
+    let folders = shop();
+    let taken = TcpListener::bind("127.0.0.1:0").unwrap();
+    let address = taken.local_addr().unwrap().to_string();
+    let mut command = folders.command(&["dev", "--apply-schema", "--listen", &address]);
+    let ended = run(folders.command(&["dev", "--listen", &address]));
+    let text =
+        format!("another program listens on {address} already; stop it, or choose another address with --listen");
+    assert_eq!(ended.sentence(1), text);
+    drop(taken);
+    command.env_remove("ONCEHOST_LISTEN");
+    works(&Process::start(command), "a", None);
+}
+
+#[test]
+fn data_folder_that_cannot_be_written() {
+    let folders = shop();
+    works(&folders.dev(), "a", None);
+    let data = folders.data();
+    // Root may write everywhere, so root's test runs the host as nobody.
+    let root = rustix::process::geteuid().is_root();
+    let command = || {
+        if !root {
+            return folders.command(&["dev"]);
+        }
+        let copy = data.with_file_name("oncehost");
+        if !copy.exists() {
+            fs::copy(binary(), &copy).unwrap();
+        }
+        let mut command = Command::new("setpriv");
+        command.args(["--reuid=65534", "--regid=65534", "--clear-groups"]).arg(copy).arg("dev");
+        folders.onto(command)
+    };
+    let set = |mode: u32| {
+        fs::set_permissions(data.parent().unwrap(), PermissionsExt::from_mode(0o755)).unwrap();
+        for path in fs::read_dir(&data).unwrap().map(|entry| entry.unwrap().path()).chain([data.clone()]) {
+            let mode = if path.is_dir() { mode } else { mode & 0o666 };
+            fs::set_permissions(path, PermissionsExt::from_mode(mode)).unwrap();
+        }
+    };
+    set(0o555);
+    let ended = run(command());
+    let text = ended.sentence(1);
+    assert!(text.starts_with("cannot use the data folder "), "{text}");
+    assert!(text.contains("Permission denied") && text.ends_with("name another with --data DIR"), "{text}");
+    set(0o777);
+    works(&Process::start(command()), "b", Some("a"));
+}
+
+#[test]
+fn database_file_that_is_damaged_or_of_a_newer_version() {
+    let folders = shop();
+    let host = folders.dev();
+    works(&host, "a", None);
+    // A stop in good order leaves all of it in the one file.
+    assert!(host.terminate().success());
+    let path = folders.data().join("shop.db");
+    let good = fs::read(&path).unwrap();
+    let newer = || {
+        folders.database("shop").pragma_update(None, "user_version", 99).unwrap();
+    };
+    let damaged = || fs::write(&path, "this is no database, whatever its name says".repeat(100)).unwrap();
+    let faults: [(&dyn Fn(), &str); 2] = [
+        (
+            &newer,
+            "was written by a newer oncehost (host tables version 99, this one knows 1); start that version again",
+        ),
+        (&damaged, "the file is damaged or no database; restore it from a backup"),
+    ];
+    for (number, (spoil, reason)) in faults.into_iter().enumerate() {
+        spoil();
+        let log = folders.data().with_file_name("log");
+        let host = Process::logging(folders.command(&["dev"]), File::create(&log).unwrap().into());
+        let answer = host.post("shop", "add", "a", &body("a"));
+        assert_eq!((answer.status, answer.error().as_str()), (503, "UNAVAILABLE"));
+        assert!(!answer.body.contains("shop.db"), "no paths for callers: {}", answer.body);
+        assert!(fs::read_to_string(&log).unwrap().contains(reason), "{reason}");
+        let doctor = run(folders.command(&["doctor"]));
+        assert_eq!(doctor.code, Some(1));
+        assert!(doctor.out.contains("FAIL  database shop.db: "), "{}", doctor.out);
+        // The host goes on by itself when the file is right again.
+        for ending in ["-wal", "-shm"] {
+            let _ = fs::remove_file(folders.data().join(format!("shop.db{ending}")));
+        }
+        fs::write(&path, &good).unwrap();
+        works(&host, &format!("b{number}"), Some("a"));
+        assert!(host.terminate().success());
+        fs::write(&path, &good).unwrap();
+    }
+}
+
+#[test]
+fn few_open_files() {
+    let folders = shop();
+    let ended = run(dev_after(&folders, "ulimit -n 40"));
+    let text = ended.sentence(1);
+    assert!(text.starts_with("this process may open 40 files at a time, and a host needs 64 at the least"), "{text}");
+    let log = folders.data().with_file_name("log");
+    let host = Process::logging(dev_after(&folders, "ulimit -n 64"), File::create(&log).unwrap().into());
+    // More callers at once than there are files: each is served in the end.
+    std::thread::scope(|scope| {
+        for caller in 0..60 {
+            let url = &host.url;
+            scope.spawn(move || {
+                let key = format!("c{caller}");
+                assert_eq!(Process::calling(url).post("shop", "add", &key, &body(&key)).data()["created"], true);
+            });
+        }
+    });
+    works(&host, "a", Some("c7"));
+    assert!(fs::read_to_string(&log).unwrap().contains("few files may be open"));
+}
+
+#[test]
+fn clock_that_is_set_back_an_hour() {
+    let files = files(SHOP);
+    let host = Host::new(files.iter().map(|(path, text)| (path.as_str(), text.as_str())));
+    let first = host.post("shop", "add", "a", &body("a"));
+    let id = |code: &str| -> String {
+        let sql = "SELECT id FROM item WHERE code = ?1";
+        host.database("shop").query_row(sql, [code], |row| row.get(0)).unwrap()
+    };
+    host.clock.advance(-3_600_000);
+    let again = host.post("shop", "add", "a", &body("a"));
+    assert_eq!((again.body, again.replayed), (first.body, true));
+    assert_eq!(again.expires, first.expires);
+    host.post("shop", "add", "b", &body("b")).data();
+    assert!(id("b") > id("a"), "ids rise all the same");
+    host.clock.advance(3_600_000);
+    assert!(host.post("shop", "add", "b", &body("b")).replayed);
+}
+
+#[test]
+fn sigterm_under_load() {
+    let folders = shop();
+    let (acknowledged, count) = (Mutex::new(BTreeMap::new()), AtomicUsize::new(0));
+    let mut host = folders.dev();
+    let url = host.url.clone();
+    std::thread::scope(|scope| {
+        for caller in 0..6 {
+            let (acknowledged, count, url) = (&acknowledged, &count, &url);
+            scope.spawn(move || {
+                let host = Process::calling(url);
+                for number in 0.. {
+                    let key = format!("c{caller}-n{number}");
+                    match host.try_post("shop", "add", &key, &body(&key)) {
+                        Some(answer) if answer.status == 200 => {
+                            acknowledged.lock().unwrap().insert(key, answer.body);
+                            count.fetch_add(1, Ordering::SeqCst);
+                        }
+                        Some(answer) => {
+                            assert_eq!(
+                                (answer.status, answer.error().as_str()),
+                                (503, "OVERLOADED"),
+                                "{}",
+                                answer.body
+                            );
+                            return;
+                        }
+                        // The connection was closed, or none was taken any more.
+                        None => return,
+                    }
+                }
+            });
+        }
+        while count.load(Ordering::SeqCst) < 100 {
+            std::thread::yield_now();
+        }
+        host.signal();
+        assert_eq!(host.wait().code(), Some(0));
+    });
+    let host = folders.dev();
+    for (key, reply) in acknowledged.into_inner().unwrap() {
+        let again = host.post("shop", "add", &key, &body(&key));
+        assert_eq!((again.status, again.body.as_str(), again.replayed), (200, reply.as_str(), true), "{key}");
+    }
+}
+
+#[test]
+fn sighup_stops_in_good_order_and_nohup_is_heeded() {
+    let folders = shop();
+    let mut host = folders.dev();
+    works(&host, "a", None);
+    host.send(Signal::HUP);
+    assert_eq!(host.wait().code(), Some(0));
+    let mut host = Process::start(dev_after(&folders, "trap '' HUP"));
+    host.send(Signal::HUP);
+    works(&host, "b", Some("a"));
+    host.signal();
+    assert_eq!(host.wait().code(), Some(0));
+}
+
+#[test]
+fn terminal_that_is_closed() {
+    let folders = shop();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    // Every line of the log fails from the start.
+    let command = folders.command(&["dev", "--apply-schema", "--log", "info,access=debug"]);
+    let mut host = Process::logging(command, writer.into());
+    works(&host, "a", None);
+    works(&host, "b", Some("a"));
+    assert_eq!(host.post("shop", "spin", "s", &body("s")).error(), "LIMIT");
+    works(&host, "c", Some("b"));
+    host.send(Signal::HUP);
+    assert_eq!(host.wait().code(), Some(0));
+}
+
+/// Runs a host in a small file system of its own. Gives `None` where the machine lets nobody mount one.
+fn on_small_disk(folders: &Folders, kib: u32) -> Option<Command> {
+    let unshare = if rustix::process::geteuid().is_root() { vec!["-m"] } else { vec!["-rm"] };
+    let possible = Command::new("unshare").args(&unshare).args(["mount", "-t", "tmpfs", "none", "/mnt"]).output();
+    if !possible.is_ok_and(|output| output.status.success()) {
+        let _ = writeln!(std::io::stderr(), "NOT RUN: this machine lets no test mount a file system");
+        return None;
+    }
+    let data = folders.data();
+    fs::create_dir_all(&data).unwrap();
+    let script = format!(
+        "mount -t tmpfs -o size={kib}k none '{data}' && head -c 1000000 /dev/zero > '{data}/ballast' && exec '{binary}' dev --apply-schema",
+        data = data.display(),
+        binary = binary().display()
+    );
+    let mut command = Command::new("unshare");
+    command.args(unshare).args(["bash", "-c", &script]);
+    Some(folders.onto(command))
+}
+
+#[test]
+fn disk_that_is_full() {
+    let mut fixture = files(SHOP);
+    fixture.push((
+        "shop/handlers/fill.ts".to_owned(),
+        "export function handle(input: { code: string, bytes: number }) {\n  \
+           store.createIfAbsent('item', { code: input.code, state: 'y'.repeat(input.bytes) }, ['code'])\n  \
+           return true\n}\n"
+            .to_owned(),
+    ));
+    let folders = Folders::new(fixture.iter().map(|(path, text)| (path.as_str(), text.as_str())));
+    let Some(command) = on_small_disk(&folders, 4_000) else { return };
+    let log = folders.data().with_file_name("log");
+    let host = Process::logging(command, File::create(&log).unwrap().into());
+    let mut done = Vec::new();
+    let refused = (0..200).find_map(|number| {
+        let key = format!("f{number}");
+        let answer = host.post("shop", "fill", &key, &format!(r#"{{"code":"{key}","bytes":50000}}"#));
+        if answer.status != 200 {
+            return Some((key, answer));
+        }
+        done.push((key, answer.body));
+        None
+    });
+    let (key, refused) = refused.expect("the disk gets full");
+    assert_eq!((refused.status, refused.error().as_str()), (503, "UNAVAILABLE"), "{}", refused.body);
+    assert!(refused.retry_after.is_some());
+    assert!(fs::read_to_string(&log).unwrap().contains("disk is full"));
+    // What was acknowledged is still there, and replays need no room.
+    for (key, reply) in &done {
+        let again = host.post("shop", "fill", key, &format!(r#"{{"code":"{key}","bytes":50000}}"#));
+        assert_eq!((again.status, &again.body, again.replayed), (200, reply, true), "{key}");
+    }
+    // Room is made by what the operator finds to remove.
+    let mut enter = Command::new("nsenter");
+    let pid = host.id().to_string();
+    enter.args(["-t", &pid, "-m", "rm"]).arg(folders.data().join("ballast"));
+    assert!(enter.status().unwrap().success());
+    let answer = host.post("shop", "fill", &key, &format!(r#"{{"code":"{key}","bytes":50000}}"#));
+    assert_eq!(answer.status, 200, "{}", answer.body);
+}

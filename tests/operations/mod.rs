@@ -1,0 +1,45 @@
+//! The operator's day: backups, what the machine does to a host, and what a host says about itself.
+
+use std::process::{Command, Stdio};
+
+use crate::support::process::Folders;
+use crate::support::scenario::files;
+use crate::support::shop::SHOP;
+
+mod backups;
+mod logs;
+mod machine;
+mod measures;
+
+fn shop() -> Folders {
+    Folders::new(files(SHOP).iter().map(|(path, text)| (path.as_str(), text.as_str())))
+}
+
+fn body(key: &str) -> String {
+    format!(r#"{{"code":"{key}"}}"#)
+}
+
+/// What a command came to: its exit code, its output, its error output.
+#[derive(Debug)]
+struct Ended {
+    code: Option<i32>,
+    out: String,
+    err: String,
+}
+
+impl Ended {
+    /// The one sentence of a failed command.
+    #[track_caller]
+    fn sentence(&self, code: i32) -> &str {
+        assert_eq!(self.code, Some(code), "{self:?}");
+        let text = self.err.trim_end();
+        assert_eq!(text.lines().count(), 1, "{self:?}");
+        text.strip_prefix("oncehost: ").unwrap_or_else(|| panic!("{self:?}"))
+    }
+}
+
+fn run(mut command: Command) -> Ended {
+    let output = command.stdin(Stdio::null()).output().unwrap();
+    let text = |bytes| String::from_utf8(bytes).unwrap();
+    Ended { code: output.status.code(), out: text(output.stdout), err: text(output.stderr) }
+}
