@@ -385,8 +385,9 @@
         ? Promise.resolve(result)
         : result;
     },
-    configOf(begin, entry) {
-      return begin()(entry).config;
+    exportsOf(begin, entry) {
+      const { handle, config } = begin()(entry);
+      return [typeof handle === "function", config];
     },
     // What an object that is neither plain nor an array is: [kind, payload].
     classify(value) {
