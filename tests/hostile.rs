@@ -1,0 +1,291 @@
+//! Scripts that loop, leak, lie or break in, through the whole host: each is answered clearly and in bounded time,
+//! leaves nothing behind, and the others go on (spec, G3, G9 and G10).
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::process::Stdio;
+use std::sync::atomic::{AtomicBool, Ordering};
+use std::thread;
+use std::time::{Duration, Instant};
+
+use oncehost::plugin::Registry;
+
+use crate::support::host::Answer;
+use crate::support::long;
+use crate::support::process::{Folders, Process};
+
+const SCHEMA: &str = "CREATE TABLE mark (id TEXT PRIMARY KEY);\nCREATE TABLE t (id TEXT PRIMARY KEY);";
+/// Its row must survive whatever runs in the same group.
+const NEIGHBOUR: &str = "export function handle(input: { id: string }) {\n  const r = store.createIfAbsent('mark', { id: input.id }, ['id'])\n  if (!r.ok) throw r.error\n  return r.data.created\n}";
+/// The next call must work within this.
+const SOON: Duration = Duration::from_secs(2);
+
+struct Snippet {
+    expected: &'static str,
+    body: &'static str,
+    /// `quick` ends by time; in `slow` something else runs out first.
+    plugin: &'static str,
+    action: String,
+}
+
+fn snippets() -> Vec<Snippet> {
+    include_str!("../host/script/tests/hostile.txt")
+        .lines()
+        .filter(|line| !line.starts_with('#') && !line.is_empty())
+        .enumerate()
+        .map(|(number, line)| {
+            let (expected, body) = line.split_once(" | ").unwrap();
+            let plugin = if matches!(expected, "time" | "limit") { "quick" } else { "slow" };
+            Snippet { expected, body, plugin, action: format!("s{number}") }
+        })
+        .collect()
+}
+
+fn manifest(plugin: &str, handler: &str) -> String {
+    format!(
+        r#"{{ "id": "{plugin}", "version": "1.0.0", "permissions": ["data:read", "data:write"],
+            "limits": {{ "handler": "{handler}", "memory": "32MiB" }} }}"#
+    )
+}
+
+/// A handler that writes a row and then does what it should not.
+fn handler(id: &str, body: &str) -> String {
+    format!(
+        "export function handle(input: any, ctx: any) {{\n  if (input.again) return 'again'\n  \
+         store.createIfAbsent('mark', {{ id: '{id}' }}, ['id']);\n  {body}\n}}"
+    )
+}
+
+fn folders(plugins: &[(&str, &str)], handlers: &[(String, String)]) -> Folders {
+    let mut files = handlers.to_vec();
+    for (plugin, limit) in plugins {
+        files.push((format!("{plugin}/plugin.json"), manifest(plugin, limit)));
+        files.push((format!("{plugin}/schema.sql"), SCHEMA.to_owned()));
+        files.push((format!("{plugin}/handlers/neighbour.ts"), NEIGHBOUR.to_owned()));
+    }
+    Folders::new(files.iter().map(|(path, text)| (path.as_str(), text.as_str())))
+}
+
+fn quietly(folders: &Folders) -> Process {
+    Process::logging(folders.command(&["dev", "--apply-schema"]), Stdio::null())
+}
+
+fn marks(folders: &Folders, plugin: &str) -> BTreeSet<String> {
+    let database = folders.database(plugin);
+    let mut rows = database.prepare("SELECT id FROM mark").unwrap();
+    let ids = rows.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap);
+    ids.collect()
+}
+
+/// Whether the answer is what the snippet must end with.
+fn clear(expected: &str, answer: &Answer) -> bool {
+    if answer.status == 200 {
+        // What a call of the store gives depends on the store; here it is a real one.
+        return matches!(expected, "fine" | "contract" | "thrown");
+    }
+    let json = answer.json();
+    let text = |member: &str| json[member].as_str().unwrap_or_default().to_owned();
+    let (error, detail) = (text("error"), text("detail"));
+    let named = match expected {
+        "time" => "limits.handler",
+        "memory" => "limits.memory",
+        "stack" => "limits.stack",
+        "calls" => "limits.hostCalls",
+        "result" => "limits.result",
+        "depth" => "levels",
+        "limit" => "",
+        "contract" | "thrown" => return error != "LIMIT" && !detail.is_empty() && detail.len() <= 20_000,
+        _ => return false,
+    };
+    error == "LIMIT" && detail.contains(named) && detail.len() <= 20_000
+}
+
+/// Calls one snippet, and then again with the same key where it left no record. Gives what is wrong.
+fn try_out(host: &Process, snippet: &Snippet, pass: usize) -> Option<String> {
+    let key = format!("{}-{pass}", snippet.action);
+    let answer = host.post(snippet.plugin, &snippet.action, &key, "{}");
+    if !clear(snippet.expected, &answer) {
+        return Some(format!("{}: {}\n    {} {}", snippet.expected, snippet.body, answer.status, answer.body));
+    }
+    let (key, body) =
+        if answer.status == 200 { (format!("{key}+"), r#"{"again":true}"#) } else { (key, r#"{"again":true}"#) };
+    let began = Instant::now();
+    let next = host.post(snippet.plugin, &snippet.action, &key, body);
+    let took = began.elapsed();
+    if next.status != 200 || next.replayed || next.json()["data"] != "again" {
+        return Some(format!("the next call after {}\n    {} {}", snippet.body, next.status, next.body));
+    }
+    (long(false, true) && took > SOON).then(|| format!("the next call after {} took {took:?}", snippet.body))
+}
+
+/// Takes handlers out that already the compiler refuses, and gives their snippets.
+fn refused(folders: &Folders, snippets: &mut Vec<Snippet>) -> usize {
+    let broken = Registry::load(&folders.plugins(), 0).unwrap().broken;
+    let files: BTreeSet<&str> = broken.values().flatten().map(|fault| fault.file.as_str()).collect();
+    for file in &files {
+        fs::remove_file(folders.plugins().join(file)).unwrap();
+    }
+    let before = snippets.len();
+    snippets.retain(|snippet| {
+        let refused = files.contains(format!("{}/handlers/{}.ts", snippet.plugin, snippet.action).as_str());
+        assert!(!refused || snippet.expected == "thrown", "refused: {}", snippet.body);
+        !refused
+    });
+    before - snippets.len()
+}
+
+#[test]
+fn hostile_snippets_are_answered_clearly_and_leave_nothing_behind() {
+    let mut snippets = snippets();
+    let handlers: Vec<_> = snippets
+        .iter()
+        .map(|it| (format!("{}/handlers/{}.ts", it.plugin, it.action), handler(&it.action, it.body)))
+        .collect();
+    let folders = folders(&[("quick", "50ms"), ("slow", "10s")], &handlers);
+    assert!(refused(&folders, &mut snippets) <= 5);
+    assert!(snippets.len() >= 150);
+    let host = quietly(&folders);
+    let done = AtomicBool::new(false);
+    let (mut wrong, mut sizes, mut kept) = (Vec::new(), Vec::new(), Vec::new());
+    thread::scope(|scope| {
+        let neighbours = ["quick", "slow"].map(|plugin| {
+            let (host, done) = (&host, &done);
+            scope.spawn(move || {
+                let mut kept = 0;
+                while !done.load(Ordering::Relaxed) {
+                    let id = format!("n{kept}");
+                    let answer = host.post(plugin, "neighbour", &id, &format!(r#"{{"id":"{id}"}}"#));
+                    assert_eq!((answer.status, &answer.json()["data"]), (200, &true.into()), "{}", answer.body);
+                    kept += 1;
+                }
+                kept
+            })
+        });
+        for pass in 0..long(1, 5) {
+            let lanes = ["quick", "slow"].map(|plugin| {
+                let (host, snippets) = (&host, &snippets);
+                scope.spawn(move || {
+                    let own = snippets.iter().filter(|it| it.plugin == plugin);
+                    own.filter_map(|it| try_out(host, it, pass)).collect::<Vec<_>>()
+                })
+            });
+            lanes.into_iter().for_each(|lane| wrong.extend(lane.join().unwrap()));
+            sizes.push((host.resident(), threads(&host)));
+        }
+        done.store(true, Ordering::Relaxed);
+        kept.extend(neighbours.map(|neighbour| neighbour.join().unwrap()));
+    });
+    assert!(wrong.is_empty(), "{} of them:\n{}", wrong.len(), wrong.join("\n"));
+    for (plugin, kept) in ["quick", "slow"].into_iter().zip(kept) {
+        let marks = marks(&folders, plugin);
+        assert_eq!(marks.iter().filter(|id| id.starts_with('n')).count(), kept, "rows of neighbours in {plugin}");
+        let stopped = |it: &&Snippet| !matches!(it.expected, "fine" | "contract" | "thrown");
+        let left: Vec<_> =
+            snippets.iter().filter(stopped).filter(|it| it.plugin == plugin && marks.contains(&it.action)).collect();
+        assert!(left.is_empty(), "{:?}", left.iter().map(|it| it.body).collect::<Vec<_>>());
+    }
+    let reliefs = host.get("/metrics").body;
+    let reliefs: Vec<_> = reliefs.lines().filter(|line| line.starts_with("oncehost_watchdog_reliefs_total{")).collect();
+    assert!(reliefs.iter().all(|line| line.ends_with(" 0")), "only the watchdog ended some: {reliefs:?}");
+    println_sizes(&sizes);
+    if let ([first, .., last], true) = (sizes.as_slice(), long(false, true)) {
+        assert!(last.0 < first.0 + (64 << 20), "memory grew: {sizes:?}");
+        assert!(last.1 <= first.1, "threads were left: {sizes:?}");
+    }
+}
+
+fn println_sizes(sizes: &[(u64, usize)]) {
+    for (pass, (bytes, threads)) in sizes.iter().enumerate() {
+        eprintln!("pass {pass}: {} MiB resident, {threads} threads", bytes >> 20);
+    }
+}
+
+fn threads(host: &Process) -> usize {
+    fs::read_dir(format!("/proc/{}/task", host.id())).unwrap().count()
+}
+
+/// What the engine's own interrupt reaches too late: operators on large operands.
+const STUCK: [(&str, &str); 5] = [
+    ("bigint", "let x = (1n << 200000n) - 1n, y; for (;;) { y = x * x }"),
+    (
+        "compare",
+        "const a = 'x'.repeat(5e6) + 'a', b = 'x'.repeat(5e6) + 'b'; let n = 0; for (;;) { if (a === b) n++; if (a < b) n++ }",
+    ),
+    ("spread", "const a = Array.from({ length: 1e5 }, (_, i) => i); for (;;) { [...a] }"),
+    ("members", "const o: any = {}; for (let i = 0; i < 1e4; i++) o['k' + i] = i; for (;;) { ({ ...o }) }"),
+    ("division", "const x = (1n << 400000n) - 1n, z = (1n << 200000n) - 1n; for (;;) { x % z }"),
+];
+
+#[test]
+fn what_only_the_watchdog_ends_is_answered_and_its_neighbours_are_kept() {
+    let handlers: Vec<_> =
+        STUCK.iter().map(|(name, body)| (format!("stuck/handlers/{name}.ts"), handler(name, body))).collect();
+    let folders = folders(&[("stuck", "100ms")], &handlers);
+    let host = quietly(&folders);
+    for (name, body) in STUCK {
+        thread::scope(|scope| {
+            let neighbours: Vec<_> = (0..4)
+                .map(|number| {
+                    let (host, id) = (&host, format!("{name}{number}"));
+                    scope.spawn(move || host.post("stuck", "neighbour", &id, &format!(r#"{{"id":"{id}"}}"#)).status)
+                })
+                .collect();
+            let answer = host.post("stuck", name, name, "{}");
+            assert_eq!(answer.error(), "LIMIT", "{body}: {}", answer.body);
+            for neighbour in neighbours {
+                assert_eq!(neighbour.join().unwrap(), 200, "beside {body}");
+            }
+        });
+        let began = Instant::now();
+        let next = host.post("stuck", name, name, r#"{"again":true}"#);
+        assert_eq!((next.status, next.replayed), (200, false), "after {body}: {}", next.body);
+        assert!(!long(false, true) || began.elapsed() < SOON, "the next call after {body} took {:?}", began.elapsed());
+        let marks = marks(&folders, "stuck");
+        assert!(!marks.contains(name), "{body} left a row");
+        assert_eq!(marks.iter().filter(|id| id.starts_with(name)).count(), 4, "beside {body}");
+    }
+    let relieved = host.get("/metrics").body;
+    let relieved = relieved.lines().find(|line| line.starts_with("oncehost_watchdog_reliefs_total{"));
+    assert!(relieved.is_some_and(|line| !line.ends_with(" 0")), "the engine ended them all: move them to hostile.txt");
+}
+
+/// Times of calls at an even pace, until `done`.
+fn pace(host: &Process, done: &AtomicBool) -> Vec<Duration> {
+    let mut times = Vec::new();
+    while !done.load(Ordering::Relaxed) {
+        let began = Instant::now();
+        let id = format!("p{:?}", began);
+        assert_eq!(host.post("calm", "neighbour", &id, &format!(r#"{{"id":{id:?}}}"#)).status, 200);
+        times.push(began.elapsed());
+        thread::sleep(Duration::from_millis(5).saturating_sub(began.elapsed()));
+    }
+    times
+}
+
+fn p99(mut times: Vec<Duration>) -> Duration {
+    times.sort();
+    times[times.len() * 99 / 100]
+}
+
+#[test]
+fn another_plugins_calls_are_served_beside_hostile_ones() {
+    let loops = handler("loop", "for (;;) {}");
+    let folders = folders(&[("calm", "1s"), ("quick", "50ms")], &[("quick/handlers/loop.ts".to_owned(), loops)]);
+    let host = quietly(&folders);
+    let beside = |body: &str| {
+        let done = AtomicBool::new(false);
+        thread::scope(|scope| {
+            let calm = scope.spawn(|| pace(&host, &done));
+            let until = Instant::now() + Duration::from_millis(long(500, 20_000));
+            while Instant::now() < until {
+                let status = host.post("quick", "loop", &format!("{until:?}{:?}", Instant::now()), body).status;
+                assert_eq!(status, if body == "{}" { 500 } else { 200 });
+            }
+            done.store(true, Ordering::Relaxed);
+            p99(calm.join().unwrap())
+        })
+    };
+    let (harmless, hostile) = (beside(r#"{"again":true}"#), beside("{}"));
+    eprintln!("p99 of another plugin's writes: {harmless:?} beside harmless calls, {hostile:?} beside endless loops");
+    assert!(!long(false, true) || hostile < harmless * 2, "{harmless:?}, then {hostile:?}");
+}
