@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 
 use oncehost::plugin::Registry;
 
-use crate::support::host::Answer;
+use crate::support::host::{Answer, Host};
 use crate::support::long;
 use crate::support::process::{Folders, Process};
 
@@ -249,7 +249,7 @@ fn what_only_the_watchdog_ends_is_answered_and_its_neighbours_are_kept() {
     assert!(relieved.is_some_and(|line| !line.ends_with(" 0")), "the engine ended them all: move them to hostile.txt");
 }
 
-/// Times of calls at an even pace, until `done`.
+/// Times of calls, one after the other, until `done`.
 fn pace(host: &Process, done: &AtomicBool) -> Vec<Duration> {
     let mut times = Vec::new();
     while !done.load(Ordering::Relaxed) {
@@ -257,7 +257,6 @@ fn pace(host: &Process, done: &AtomicBool) -> Vec<Duration> {
         let id = format!("p{:?}", began);
         assert_eq!(host.post("calm", "neighbour", &id, &format!(r#"{{"id":{id:?}}}"#)).status, 200);
         times.push(began.elapsed());
-        thread::sleep(Duration::from_millis(5).saturating_sub(began.elapsed()));
     }
     times
 }
@@ -288,4 +287,41 @@ fn another_plugins_calls_are_served_beside_hostile_ones() {
     let (harmless, hostile) = (beside(r#"{"again":true}"#), beside("{}"));
     eprintln!("p99 of another plugin's writes: {harmless:?} beside harmless calls, {hostile:?} beside endless loops");
     assert!(!long(false, true) || hostile < harmless * 2, "{harmless:?}, then {hostile:?}");
+}
+
+#[test]
+fn each_limit_has_its_setting_its_error_and_its_metric() {
+    let cases = [
+        ("time", "for (;;) {}", "limits.handler"),
+        ("memory", "const a = []; for (;;) a.push('x'.repeat(1e5) + a.length)", "limits.memory"),
+        ("stack", "const f = (): any => [f()]; f()", "limits.stack"),
+        ("hostCalls", "for (;;) store.get('t', { id: { eq: 'a' } })", "than 9 calls"),
+        ("result", "return 'x'.repeat(2000)", "bigger than 1 KiB"),
+        ("depth", "return [[[[[[]]]]]]", "deeper than 5 levels"),
+        ("depth", "const r = store.get('t', [[[[[[]]]]]] as any); if (!r.ok) throw r.error", "deeper than 5 levels"),
+        ("payload", "const r = notify.publish('a.b', 'x'.repeat(500)); if (!r.ok) throw r.error", "limits.payload"),
+        ("arguments", "const r = store.get('t', { id: { eq: 'x'.repeat(9e6) } }); if (!r.ok) throw r.error", "8 MiB"),
+        ("logLines", "for (let i = 0; i < 9; i++) console.log(i); throw new Error('said')", "said"),
+    ];
+    let names: Vec<String> = (0..cases.len()).map(|number| format!("c{number}")).collect();
+    let mut files: Vec<(String, String)> = names
+        .iter()
+        .zip(cases)
+        .map(|(name, (_, body, _))| {
+            (format!("small/handlers/{name}.ts"), format!("export function handle(input: any, ctx: any) {{ {body} }}"))
+        })
+        .collect();
+    let manifest = r#"{ "id": "small", "version": "1.0.0", "permissions": ["data:read", "notify:publish"], "limits": {
+        "handler": "2s", "memory": "24MiB", "stack": "256KiB", "hostCalls": 9, "result": "1KiB", "depth": 5, "payload": "256B", "logLines": 3 } }"#;
+    files.push(("small/plugin.json".to_owned(), manifest.to_owned()));
+    files.push(("small/schema.sql".to_owned(), "CREATE TABLE t (id TEXT PRIMARY KEY);".to_owned()));
+    let host = Host::new(files.iter().map(|(path, text)| (path.as_str(), text.as_str())));
+    for (name, (limit, body, said)) in names.iter().zip(cases) {
+        let answer = host.read("small", name, "{}");
+        assert_eq!(answer.error(), if limit == "logLines" { "SCRIPT" } else { "LIMIT" }, "{body}: {}", answer.body);
+        assert!(answer.body.contains(said), "{body}: {}", answer.body);
+        let metrics = host.app.metrics.text(&host.app.standing());
+        let line = format!(r#"oncehost_limits_hit_total{{plugin="small",limit="{limit}"}}"#);
+        assert!(metrics.contains(&line), "{body}: no {line}");
+    }
 }

@@ -18,7 +18,10 @@ pub fn canonical(value: &Value, what: &str, limit: usize) -> Result<String, Fail
     if text.len() > limit {
         return Err(Failure::new(
             Code::Limit,
-            format!("{what} has {} bytes as JSON, the limit is {limit}; store the data and pass its id", text.len()),
+            format!(
+                "{what} has {} bytes as JSON, the limit is {limit} (limits.payload); store the data and pass its id",
+                text.len()
+            ),
         ));
     }
     Ok(text)

@@ -151,7 +151,7 @@ async fn keyed(
         input: input.to_string(),
         limits: run_limits(app, &plugin, action.kind),
         engine: engine_limits(app, &plugin),
-        payload_limit: app.settings.reply_limit,
+        payload_limit: size(plugin.limits.payload_bytes, app.settings.reply_limit),
         cause,
         scope: Scope {
             action: action.name.clone(),
@@ -227,7 +227,8 @@ fn run_limits(app: &App, plugin: &Plugin, kind: Kind) -> RunLimits {
         result: size(plugin.limits.result_bytes, app.settings.reply_limit),
         host_calls: plugin.limits.host_calls.unwrap_or(limits.host_calls),
         log_lines: plugin.limits.log_lines.unwrap_or(limits.log_lines),
-        ..limits
+        log_line: size(plugin.limits.log_line_bytes, limits.log_line),
+        depth: plugin.limits.depth.unwrap_or(limits.depth),
     }
 }
 

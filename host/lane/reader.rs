@@ -68,7 +68,7 @@ impl Reader {
         let started = desk.begin(0, invocation.limits.time);
         let reply = invoke::read(invocation, engine, tx);
         desk.end();
-        self.lane.metrics.ran(started.elapsed());
+        self.lane.metrics.ran(started.elapsed(), &engine.limits_hit());
         let connection = desk.shared.lock();
         if tx.is_current() && !connection.is_autocommit() {
             connection.execute_batch("COMMIT").map_err(|error| Failure::from(fault(&error)))?;

@@ -132,3 +132,56 @@ impl Watchdog {
         }
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::metrics::Metrics;
+    use crate::store::sqlite::{Access, Tx};
+
+    /// A desk on a database of its own, and how often it was passed on.
+    fn desk() -> (tempfile::TempDir, Arc<Desk>, Arc<AtomicUsize>) {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = Shared::open(&folder.path().join("p.db"), Access::Write).unwrap();
+        shared.lock().execute_batch("CREATE TABLE t (id TEXT)").unwrap();
+        let passed_on = Arc::new(AtomicUsize::new(0));
+        let counts = passed_on.clone();
+        let desk = Desk::new(shared, Metrics::default().plugin("p"), move |_| {
+            counts.fetch_add(1, Ordering::SeqCst);
+        });
+        (folder, desk, passed_on)
+    }
+
+    #[test]
+    fn a_run_within_its_limit_and_grace_or_in_a_host_call_keeps_its_desk() {
+        let (_folder, desk, passed_on) = desk();
+        let tx = Tx::begin(&desk.shared).unwrap();
+        desk.relieve(Instant::now() + GRACE * 10);
+        let began = desk.begin(0, Duration::from_secs(1));
+        desk.relieve(began + Duration::from_secs(1));
+        let in_a_call = desk.shared.lock();
+        desk.relieve(began + Duration::from_secs(60));
+        drop(in_a_call);
+        desk.end();
+        desk.relieve(began + Duration::from_secs(60));
+        assert!(tx.is_current());
+        assert_eq!(passed_on.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn a_late_run_loses_its_desk_once_and_its_transaction_is_undone() {
+        let (_folder, desk, passed_on) = desk();
+        let tx = Tx::begin(&desk.shared).unwrap();
+        tx.execute("INSERT INTO t VALUES ('stuck')").unwrap();
+        let began = desk.begin(0, Duration::from_secs(1));
+        let late = began + Duration::from_secs(1) + GRACE + Duration::from_millis(1);
+        desk.relieve(late);
+        desk.relieve(late);
+        assert!(!tx.is_current());
+        assert!(tx.execute("INSERT INTO t VALUES ('later')").is_err());
+        let rows: i64 = desk.shared.lock().query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
+        assert_eq!((passed_on.load(Ordering::SeqCst), desk.metrics.reliefs(), rows), (1, 1, 0));
+    }
+}

@@ -124,7 +124,7 @@ impl Writer {
         let reply = invoke::invoke(invocation, engine, tx, self.lane.settings.clock.now());
         desk.end();
         if !matches!(&reply, Ok(outcome) if outcome.replayed) {
-            self.lane.metrics.ran(started.elapsed());
+            self.lane.metrics.ran(started.elapsed(), &engine.limits_hit());
         }
         reply
     }

@@ -68,6 +68,12 @@ struct PluginLabel {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct LimitLabels {
+    plugin: String,
+    limit: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct LaneLabels {
     plugin: String,
     lane: &'static str,
@@ -103,6 +109,7 @@ struct Families {
     groups: Histograms,
     waits: Histograms,
     reliefs: Family<PluginLabel, Counter>,
+    limits: Family<LimitLabels, Counter>,
     cleared: Family<Kind, Counter>,
     reloads: Family<ResultLabel, Counter>,
 }
@@ -162,6 +169,7 @@ impl Default for Families {
             groups: Histograms::new_with_constructor(sizes),
             waits: Histograms::new_with_constructor(times),
             reliefs: Family::default(),
+            limits: Family::default(),
             cleared: Family::default(),
             reloads: Family::default(),
         }
@@ -178,6 +186,7 @@ impl Families {
         let help = "Time that a try waited for an earlier one with the same key, of those that had to";
         to.register_with_unit("key_wait", help, seconds(), self.waits.clone());
         to.register("watchdog_reliefs", "Runs that had to be given up with their thread", self.reliefs.clone());
+        to.register("limits_hit", "Runs that came up against a limit, by its name", self.limits.clone());
         to.register("cleared", "Replies and marks that were no longer kept", self.cleared.clone());
         to.register("reloads", "Reloads of plugins", self.reloads.clone());
     }
@@ -285,6 +294,7 @@ pub struct PluginMetrics {
     group: Histogram,
     wait: Histogram,
     reliefs: Counter,
+    limits: Family<LimitLabels, Counter>,
 }
 
 impl PluginMetrics {
@@ -299,6 +309,7 @@ impl PluginMetrics {
             group: families.groups.get_or_create_owned(&label),
             wait: families.waits.get_or_create_owned(&label),
             reliefs: families.reliefs.get_or_create_owned(&label),
+            limits: families.limits.clone(),
         }
     }
 
@@ -322,9 +333,13 @@ impl PluginMetrics {
         counter.get_or_init(made).inc();
     }
 
-    /// Takes the time that a handler ran.
-    pub fn ran(&self, time: Duration) {
+    /// Takes the time that a handler ran, and the limits that it came up against.
+    pub fn ran(&self, time: Duration, limits: &[&'static str]) {
         self.script.observe(time.as_secs_f64());
+        for limit in limits {
+            let plugin = self.plugin.clone();
+            self.limits.get_or_create_owned(&LimitLabels { plugin, limit }).inc();
+        }
     }
 
     /// Takes the size of a group and the time that its commit took.
@@ -399,7 +414,7 @@ mod tests {
     fn names_follow_the_conventions_and_units_stand_in_them() {
         let metrics = Metrics::default();
         let shop = metrics.plugin("shop");
-        shop.ran(Duration::from_millis(3));
+        shop.ran(Duration::from_millis(3), &["time"]);
         shop.committed(7, Duration::from_micros(100));
         shop.waited(Duration::from_secs(1));
         shop.relieved();

@@ -28,7 +28,10 @@ const FIELDS: [&str; 9] =
     ["$schema", "id", "version", "permissions", "subscriptions", "schedules", "limits", "sharedTables", "settings"];
 const PERMISSIONS: [&str; 7] =
     ["data:read", "data:write", "flow:start", "notify:publish", "events:TYPE", "invoke:PLUGIN", "http:HOST[:PORT]"];
-const LIMITS: [&str; 8] = ["handler", "read", "script", "memory", "stack", "result", "hostCalls", "logLines"];
+const LIMITS: [&str; 11] =
+    ["handler", "read", "script", "memory", "stack", "result", "payload", "hostCalls", "logLines", "logLine", "depth"];
+/// Levels of nesting beyond which the host's own recursion would need more stack than its threads have.
+const MOST_DEPTH: u64 = 1_000;
 
 /// Reads the document; what is wrong is noted in its findings. `events` are the names of the files in `events/`.
 pub(super) fn read(root: &Reader<'_>, events: &BTreeSet<&str>) -> Manifest {
@@ -182,6 +185,9 @@ fn limits(it: &Reader<'_>) -> PluginLimits {
         result_bytes: bytes("result"),
         host_calls: count("hostCalls"),
         log_lines: count("logLines"),
+        log_line_bytes: bytes("logLine"),
+        payload_bytes: bytes("payload"),
+        depth: it.field("depth").and_then(|it| u32::try_from(it.whole(1, MOST_DEPTH)?).ok()),
     }
 }
 

@@ -140,6 +140,9 @@ pub struct PluginLimits {
     pub result_bytes: Option<u64>,
     pub host_calls: Option<u32>,
     pub log_lines: Option<u32>,
+    pub log_line_bytes: Option<u64>,
+    pub payload_bytes: Option<u64>,
+    pub depth: Option<u32>,
 }
 
 /// One action: a handler file and its `config`.

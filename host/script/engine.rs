@@ -137,6 +137,11 @@ impl Engine {
         self.spent
     }
 
+    /// The limits that the last run came up against, by their names.
+    pub fn limits_hit(&self) -> Vec<&'static str> {
+        self.state.hits.borrow().clone()
+    }
+
     /// Bytes of heap in use.
     pub fn memory_used(&self) -> usize {
         usize::try_from(self.runtime.memory_usage().malloc_size).unwrap_or(0)

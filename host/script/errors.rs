@@ -38,6 +38,7 @@ const MISSING: [(&str, &str); 12] = [
 impl Judge<'_> {
     /// A limit that ended the run.
     pub fn limit(&self, stop: Stop, position: Option<Position>) -> ScriptError {
+        self.state.hit(stop.name());
         ScriptError::Limit { what: sentence(stop, self.engine, &self.state.limits.borrow()), position }
     }
 

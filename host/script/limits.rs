@@ -15,6 +15,20 @@ pub(super) enum Stop {
     Depth,
 }
 
+impl Stop {
+    /// The limit as metrics call it.
+    pub fn name(self) -> &'static str {
+        match self {
+            Stop::Time => "time",
+            Stop::Memory => "memory",
+            Stop::Stack => "stack",
+            Stop::HostCalls => "hostCalls",
+            Stop::Result => "result",
+            Stop::Depth => "depth",
+        }
+    }
+}
+
 /// The sentence for a limit, with its value, the setting that moves it, and what to do.
 pub(super) fn sentence(stop: Stop, engine: &EngineLimits, run: &RunLimits) -> String {
     match stop {
@@ -42,7 +56,9 @@ pub(super) fn sentence(stop: Stop, engine: &EngineLimits, run: &RunLimits) -> St
                 size(run.result)
             )
         }
-        Stop::Depth => format!("the result is nested deeper than {} levels: return a flatter one", run.depth),
+        Stop::Depth => {
+            format!("the result is nested deeper than {} levels (limits.depth): return a flatter one", run.depth)
+        }
     }
 }
 

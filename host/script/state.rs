@@ -55,6 +55,8 @@ pub(super) struct State {
     /// Promises that were rejected with nobody waiting: promise and reason.
     pub rejections: RefCell<Vec<(Kept, Kept)>>,
     pub hooks: RefCell<Option<Rc<Hooks>>>,
+    /// Limits that the run came up against, by their names.
+    pub hits: RefCell<Vec<&'static str>>,
     /// A panic of the host's, to go on once the script is stopped.
     pub panic: RefCell<Option<Box<dyn Any + Send>>>,
 }
@@ -66,6 +68,7 @@ impl State {
         self.random.replace(Some(ChaCha8Rng::from_seed(call.seed)));
         self.calls.set(0);
         self.lines.set(0);
+        self.hits.borrow_mut().clear();
         self.stop.set(None);
         self.deadline.set(Instant::now().checked_add(call.limits.time));
     }
@@ -98,6 +101,14 @@ impl State {
         self.hooks.borrow().clone().ok_or(Error::Unknown)
     }
 
+    /// Notes that the run came up against a limit.
+    pub fn hit(&self, limit: &'static str) {
+        let mut hits = self.hits.borrow_mut();
+        if !hits.contains(&limit) {
+            hits.push(limit);
+        }
+    }
+
     fn fail(&self, failure: Failure) {
         self.failures.borrow_mut().push(failure);
     }
@@ -112,6 +123,7 @@ impl State {
         let line = match lines.checked_sub(most_lines) {
             None | Some(0) => cut(line, most_bytes),
             Some(1) => {
+                self.hit("logLines");
                 format!("more than {most_lines} lines of console in one run (limits.logLines): the rest is left out")
             }
             Some(_) => return,
@@ -133,8 +145,18 @@ impl State {
         }
         let (binding, names) = BINDINGS[binding];
         let outcome = match self.arguments(ctx, args, &names)? {
-            Ok(args) => self.ask(binding, args),
-            Err(failure) => Err(failure),
+            Ok(args) => self.ask(binding, args).inspect_err(|failure| {
+                if failure.code == Code::Limit {
+                    let sends = matches!(binding, Binding::FlowStart | Binding::NotifyPublish);
+                    self.hit(if sends { "payload" } else { "time" });
+                }
+            }),
+            Err(failure) => {
+                if failure.code == Code::Limit {
+                    self.hit(if failure.detail.contains("nested") { "depth" } else { "arguments" });
+                }
+                Err(failure)
+            }
         };
         match outcome {
             // `undefined` says "failed" to the prelude.

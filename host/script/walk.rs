@@ -121,7 +121,7 @@ impl<'a, 'js> Walk<'a, 'js> {
             return Err(Trouble::refused("refers back to an object that holds it (a cycle)"));
         }
         if self.open.len() >= self.depth {
-            return Err(Trouble::limit(format!("is nested deeper than {} levels", self.depth)));
+            return Err(Trouble::limit(format!("is nested deeper than {} levels (limits.depth)", self.depth)));
         }
         // The way through shared parts can be far longer than the value is big.
         self.visited = self.visited.wrapping_add(1);

@@ -48,6 +48,7 @@ impl Folders {
             .env("ONCEHOST_LISTEN", "127.0.0.1:0")
             // Says something to the tests only; the host takes it for a slip.
             .env_remove("ONCEHOST_LONG")
+            .env_remove("ONCEHOST_SEED")
             .current_dir(self.folder.path());
         command
     }
@@ -183,6 +184,17 @@ impl Process {
     /// Asks for a path.
     pub fn get(&self, path: &str) -> Answer {
         host::answer(self.agent.get(format!("{}{path}", self.url)).call().unwrap())
+    }
+
+    /// The same, where an answer must come, for a tenant.
+    pub fn post_as(&self, tenant: &str, plugin: &str, action: &str, key: &str, body: &str) -> Answer {
+        let request = self
+            .agent
+            .post(format!("{}/plugins/{plugin}/invoke/{action}", self.url))
+            .header("Content-Type", "application/json")
+            .header("X-Tenant-Id", tenant)
+            .header("Idempotency-Key", key);
+        host::answer(request.send(body).unwrap())
     }
 
     /// Calls an action with a key; `None` when no answer came.

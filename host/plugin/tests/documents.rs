@@ -61,7 +61,7 @@ fn full_manifest() -> Json {
             "http:api.example.com", "http:127.0.0.1:9099", "http:[::1]:80"
         ],
         "limits": { "handler": "500ms", "read": "2s", "script": "1m", "memory": "32MiB", "stack": 262_144, "result": "64KiB",
-            "hostCalls": 100, "logLines": 10 },
+            "hostCalls": 100, "logLines": 10, "logLine": "1KiB", "payload": "2KiB", "depth": 20 },
         "sharedTables": ["region"],
         "settings": { "push_url": { "description": "where to", "default": "http://x" }, "token": { "secret": true } },
         "subscriptions": [{ "type": "video.uploaded", "handler": "events/video-uploaded", "filter": { "subject": "a" },
@@ -89,7 +89,8 @@ fn a_full_manifest_is_read_whole() {
         (limits.memory_bytes, limits.stack_bytes, limits.result_bytes),
         (Some(32 << 20), Some(262_144), Some(64 << 10))
     );
-    assert_eq!((limits.host_calls, limits.log_lines), (Some(100), Some(10)));
+    assert_eq!((limits.host_calls, limits.log_lines, limits.depth), (Some(100), Some(10), Some(20)));
+    assert_eq!((limits.log_line_bytes, limits.payload_bytes), (Some(1024), Some(2048)));
     assert_eq!(read.shared_tables, ["region"]);
     assert_eq!(
         (read.settings, read.secrets),
