@@ -161,6 +161,7 @@ fn hostile_snippets_are_answered_clearly_and_leave_nothing_behind() {
                 kept
             })
         });
+        let ends = Ends(&done);
         for pass in 0..long(1, 5) {
             let lanes = ["quick", "slow"].map(|plugin| {
                 let (host, snippets) = (&host, &snippets);
@@ -172,7 +173,7 @@ fn hostile_snippets_are_answered_clearly_and_leave_nothing_behind() {
             lanes.into_iter().for_each(|lane| wrong.extend(lane.join().unwrap()));
             sizes.push((host.resident(), threads(&host)));
         }
-        done.store(true, Ordering::Relaxed);
+        drop(ends);
         kept.extend(neighbours.map(|neighbour| neighbour.join().unwrap()));
     });
     assert!(wrong.is_empty(), "{} of them:\n{}", wrong.len(), wrong.join("\n"));
@@ -197,6 +198,15 @@ fn hostile_snippets_are_answered_clearly_and_leave_nothing_behind() {
 fn println_sizes(sizes: &[(u64, usize)]) {
     for (pass, (bytes, threads)) in sizes.iter().enumerate() {
         eprintln!("pass {pass}: {} MiB resident, {threads} threads", bytes >> 20);
+    }
+}
+
+/// Ends what runs beside a test, also where the test fails.
+struct Ends<'a>(&'a AtomicBool);
+
+impl Drop for Ends<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::Relaxed);
     }
 }
 
@@ -275,12 +285,13 @@ fn another_plugins_calls_are_served_beside_hostile_ones() {
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
             let calm = scope.spawn(|| pace(&host, &done));
+            let ends = Ends(&done);
             let until = Instant::now() + Duration::from_millis(long(500, 20_000));
             while Instant::now() < until {
                 let status = host.post("quick", "loop", &format!("{until:?}{:?}", Instant::now()), body).status;
                 assert_eq!(status, if body == "{}" { 500 } else { 200 });
             }
-            done.store(true, Ordering::Relaxed);
+            drop(ends);
             p99(calm.join().unwrap())
         })
     };
