@@ -3,6 +3,7 @@
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
 use std::path::{Path, PathBuf};
+use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
 
@@ -41,6 +42,9 @@ pub struct App {
     pub host_db: Arc<HostDb>,
     pub auth: Auth,
     registry: RwLock<Arc<Registry>>,
+    /// Held by a reload from looking to swapping.
+    pub reloading: tokio::sync::Mutex<()>,
+    reloads: AtomicU64,
     lanes: Mutex<BTreeMap<String, Arc<Lane>>>,
     lane_settings: LaneSettings,
     /// Held until the host is closed; the operating system lets go of it when the process dies.
@@ -60,7 +64,7 @@ impl App {
     pub fn open(settings: Settings, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Result<Arc<Self>, StartError> {
         let lock = lock(&settings.data)?;
         refuse_unfinished(&settings.data)?;
-        let registry = Registry::load(&settings.plugins).map_err(|error| {
+        let registry = Registry::load(&settings.plugins, clock.now()).map_err(|error| {
             StartError(format!(
                 "cannot read the plugins folder {}: {error}; name another with --plugins DIR",
                 settings.plugins.display()
@@ -91,6 +95,8 @@ impl App {
             host_db,
             auth,
             registry: RwLock::new(Arc::new(registry)),
+            reloading: tokio::sync::Mutex::default(),
+            reloads: AtomicU64::new(0),
             lanes: Mutex::default(),
             lane_settings,
             lock: Mutex::new(Some(lock)),
@@ -100,6 +106,18 @@ impl App {
     /// The plugins as they are loaded now.
     pub fn registry(&self) -> Arc<Registry> {
         self.registry.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Puts another snapshot in the place of the present one. Work under way ends on what it began with. `counts`
+    /// says whether plugins are different in it.
+    pub fn swap(&self, next: Registry, counts: bool) {
+        *self.registry.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
+        self.reloads.fetch_add(u64::from(counts), Ordering::Relaxed);
+    }
+
+    /// How many reloads there were that changed something.
+    pub fn reloads(&self) -> u64 {
+        self.reloads.load(Ordering::Relaxed)
     }
 
     /// The lane of a plugin.
@@ -207,7 +225,9 @@ impl App {
         for lane in lanes {
             lane.close(deadline).await;
         }
-        *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        if self.lanes().values().all(|lane| lane.threads() == 0) {
+            *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
+        }
     }
 }
 
@@ -218,9 +238,13 @@ fn clear(
     after: i64,
 ) -> Result<keys::Cleared, StoreError> {
     let tx = Tx::begin(shared)?;
-    let cleared = keys::clear(&tx, replies_before, marks_before, after, CLEAR_BATCH)?;
-    tx.commit()?;
-    Ok(cleared)
+    let cleared = keys::clear(&tx, replies_before, marks_before, after, CLEAR_BATCH);
+    let cleared = cleared.and_then(|cleared| tx.clone().commit().map(|()| cleared));
+    if cleared.is_err() {
+        // An idle lane must not go on holding the lock; where nothing is open any more this does nothing.
+        let _ = tx.execute("ROLLBACK");
+    }
+    cleared
 }
 
 /// Takes the lock of a data folder, which is made where it is not there; dropping the file gives it back.

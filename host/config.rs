@@ -23,8 +23,9 @@ pub struct Settings {
     /// Folder for the databases, the lock and the local socket.
     pub data: PathBuf,
     pub listen: SocketAddr,
-    /// `dev` instead of `serve`: no credentials, tenant `dev`, causes of script errors in replies.
+    /// `dev` instead of `serve`: no credentials, tenant `dev`, causes of script errors in replies; its flag.
     pub dev: bool,
+    pub apply_schema: bool,
     /// Origins of web pages, besides the host's own, that may call it from a browser: `http://localhost:5173`.
     pub origins: Vec<String>,
     /// Paths that `serve` answers without credentials, besides `/healthz` and `/readyz`.
@@ -82,6 +83,7 @@ impl Default for Settings {
             data: PathBuf::from("data"),
             listen: SocketAddr::from(([127, 0, 0, 1], 7070)),
             dev: false,
+            apply_schema: false,
             origins: Vec::new(),
             public: Vec::new(),
             jwt: JwtSettings::default(),

@@ -120,7 +120,9 @@ pub fn invoke(invocation: &Invocation, engine: &mut Engine, tx: &Tx, now: Millis
         // Where the database rolled everything back there is no savepoint left, and nothing to undo.
         let undone = tx.execute("ROLLBACK TO invocation").and_then(|()| tx.execute("RELEASE invocation"));
         if let Err(error) = undone {
-            tracing::debug!(%error, "the savepoint went with its transaction");
+            // Nothing of a failed call may commit with its neighbours: where the savepoint cannot be undone, all goes.
+            tracing::debug!(%error, "the savepoint went with its transaction, or has to");
+            let _ = tx.execute("ROLLBACK");
         }
     }
     outcome

@@ -29,6 +29,8 @@ pub mod app;
 pub mod idempotency;
 pub mod invoke;
 pub mod lane;
+pub mod reload;
+pub mod tables;
 
 pub mod cli;
 pub mod http;

@@ -195,7 +195,15 @@ fn reader_that_goes_away_ends_a_command_in_silence() {
 #[test]
 fn examples_in_help_are_commands_that_are_understood() {
     let folders = folders();
-    for command in [vec!["dev"], vec!["invoke"], vec!["plugin", "list"], vec!["schema"], vec!["schema", "plan"]] {
+    for command in [
+        vec!["dev"],
+        vec!["invoke"],
+        vec!["plugin", "list"],
+        vec!["plugin", "reload"],
+        vec!["new"],
+        vec!["schema"],
+        vec!["schema", "plan"],
+    ] {
         let help = run(&folders, &[&command[..], &["--help"]].concat());
         assert_eq!(help.code, 0);
         let example = help.out.split("Example: ").nth(1).unwrap_or_else(|| panic!("{command:?}: {}", help.out));

@@ -372,3 +372,31 @@ fn replay_after_a_restart_is_byte_for_byte() {
     assert!(again.replayed);
     assert_eq!((first.body, first.expires), (again.body, again.expires));
 }
+
+#[test]
+fn list_of_transient_fields_may_change_between_two_tries() {
+    let mut host = shop();
+    let body = r#"{"code":"a","at":1}"#;
+    let first = host.post("shop", "quiet", "k", body);
+    let handler = host.app.settings.plugins.join("shop/handlers/quiet.ts");
+    let text = std::fs::read_to_string(&handler).unwrap();
+    std::fs::write(&handler, format!("export const config = {{ transient: ['at'] }}\n{text}")).unwrap();
+    host.restart();
+    let again = host.post("shop", "quiet", "k", body);
+    assert_eq!((again.body.as_str(), again.replayed), (first.body.as_str(), true));
+    assert_eq!(host.post("shop", "quiet", "k", r#"{"code":"a","at":2}"#).error(), "KEY_REUSED");
+}
+
+#[test]
+fn key_that_is_used_again_after_its_mark_does_not_hold_up_the_clearing() {
+    let host = shop();
+    host.post("shop", "quiet", "daily", r#"{"code":"a"}"#).data();
+    let day = 24 * 3_600_000;
+    host.clock.advance(day);
+    host.post("shop", "quiet", "other", r#"{"code":"b"}"#).data();
+    host.clock.advance(89 * day);
+    host.post("shop", "quiet", "daily", r#"{"code":"c"}"#).data();
+    assert_eq!(host.block_on(host.app.clear_expired()).unwrap(), (1, 0));
+    host.clock.advance(day);
+    assert_eq!(host.block_on(host.app.clear_expired()).unwrap(), (0, 1));
+}

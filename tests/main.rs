@@ -13,5 +13,8 @@ mod fairness;
 mod faults;
 mod gate;
 mod isolation;
+mod lane;
+mod new;
 mod operations;
+mod reload;
 mod tidy;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of the host from low to high. A module may use those of lower ranks, and its own.
-const RANKS: [(&str, u32); 22] = [
+const RANKS: [(&str, u32); 24] = [
     ("crash", 0),
     ("clock", 0),
     ("failure", 0),
@@ -26,6 +26,8 @@ const RANKS: [(&str, u32); 22] = [
     ("lane", 7),
     ("app", 8),
     ("idempotency", 8),
+    ("tables", 8),
+    ("reload", 8),
     ("http", 9),
     ("serve", 10),
 ];

@@ -6,18 +6,20 @@ use std::sync::Arc;
 
 use clap::Args;
 
-use super::{Fail, plugin, print, sample, schema};
+use super::{Fail, plugin, print, sample};
 use crate::app::App;
 use crate::config::Settings;
-use crate::http::admin::{self, SchemaRequest, SchemaVerb};
+use crate::http::admin;
 use crate::plugin::{Action, KeyRule, Kind};
+use crate::reload;
 use crate::serve::{self, Server, Signals};
+use crate::tables::{self, SchemaRequest, SchemaVerb};
 
 /// Run a host for development: on this machine only, without credentials, and talkative
 #[derive(Debug, Args)]
 #[command(after_help = "Example: oncehost dev --apply-schema")]
 pub(super) struct Dev {
-    /// Bring the tables up to schema.sql at start; nothing that loses data
+    /// Bring the tables up to schema.sql, at start and on reload; nothing that loses data
     #[arg(long)]
     apply_schema: bool,
 }
@@ -27,7 +29,7 @@ impl Dev {
         serve::check_loopback(settings.listen).map_err(|error| Fail::Usage(error.0))?;
         let mut first = Signals::take()?;
         let mut second = Signals::take()?;
-        let app = serve::open(Settings { dev: true, ..settings })?;
+        let app = serve::open(Settings { dev: true, apply_schema: self.apply_schema, ..settings })?;
         let server = Server::start(app).await?;
         let tables = if self.apply_schema { apply(server.app()).await } else { pending(server.app()).await };
         let greeted = print(&format!("{}{tables}", greeting(server.app(), server.address())));
@@ -38,14 +40,20 @@ impl Dev {
             second.next().await;
             second.next().await;
         };
-        Ok(server.run(first.next(), hurry).await?)
+        let app = server.app().clone();
+        // A terminal that went away does not end the host.
+        let following = reload::follow(&app, |text| drop(print(text)));
+        tokio::select! {
+            ended = server.run(first.next(), hurry) => Ok(ended?),
+            () = following => Ok(()),
+        }
     }
 }
 
 /// Brings all tables up to date, and tells what came of it. What is refused does not keep the host from running.
 async fn apply(app: &Arc<App>) -> String {
-    match admin::schema(app, SchemaVerb::Apply, SchemaRequest::default()).await {
-        Ok(done) => format!("\ntables\n{}\n", schema::shown(&done)),
+    match tables::schema(app, SchemaVerb::Apply, SchemaRequest::default()).await {
+        Ok(done) => format!("\ntables\n{}\n", tables::shown(&done)),
         Err(failure) => format!("\ntables: not all were applied; {}\n", failure.detail),
     }
 }
@@ -54,23 +62,9 @@ async fn apply(app: &Arc<App>) -> String {
 async fn pending(app: &Arc<App>) -> String {
     let mut out = String::new();
     for (id, plugin) in &app.registry().plugins {
-        let says = if app.database(id).exists() {
-            let request = SchemaRequest { plugin: Some(id.clone()), ..SchemaRequest::default() };
-            match admin::schema(app, SchemaVerb::Status, request).await.map(|done| schema::state(&done)) {
-                Ok(Some(state)) if state == "equal" => continue,
-                Ok(_) => "are not as schema.sql says".to_owned(),
-                Err(failure) => format!("cannot be looked at: {}", failure.detail),
-            }
-        } else if plugin.schema.tables.is_empty() {
-            continue;
-        } else {
-            // Without a database there is nothing to compare, and no reason to make one.
-            "are not there yet".to_owned()
-        };
-        let data = &app.settings.data;
-        let usual = *data == Settings::default().data;
-        let folder = if usual { String::new() } else { format!(" --data {}", data.display()) };
-        let run = format!("oncehost schema plan {id}{folder}\n  oncehost schema apply {id}{folder}");
+        let Some(says) = tables::pending(app, plugin).await else { continue };
+        let data = tables::data_flag(app);
+        let run = format!("oncehost schema plan {id}{data}\n  oncehost schema apply {id}{data}");
         let _infallible = writeln!(out, "\nthe tables of {id} {says}; in another terminal, run\n  {run}");
     }
     out

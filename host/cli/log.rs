@@ -10,7 +10,9 @@ use crate::config::{LogFormat, Settings};
 /// Starts writing log lines; `usual` is the filter where none is set.
 pub(super) fn start(settings: &Settings, usual: &str) -> Result<(), Fail> {
     let filter = settings.log.as_deref().unwrap_or(usual);
-    let filter = EnvFilter::try_new(filter).map_err(|error| {
+    // The watch of plugins cannot help removing what is gone already, and warns of it.
+    let parsed = EnvFilter::try_new(format!("notify=error,{filter}"));
+    let filter = parsed.map_err(|error| {
         Fail::Usage(format!(
             "{filter:?} is no filter of log lines: {error}; write a level, such as info or debug,script=info"
         ))

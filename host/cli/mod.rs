@@ -14,6 +14,7 @@ mod doctor;
 mod invoke;
 mod local;
 mod log;
+mod new;
 mod plugin;
 mod progress;
 mod sample;
@@ -64,6 +65,7 @@ struct Global {
 
 #[derive(Debug, Subcommand)]
 enum Command {
+    New(new::New),
     Dev(dev::Dev),
     Serve(serve::Serve),
     Schema(schema::Schema),
@@ -146,6 +148,7 @@ fn run(cli: Cli) -> Result<(), Fail> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(async {
         match cli.command {
+            Command::New(command) => command.run(settings).await,
             Command::Dev(command) => command.run(settings).await,
             Command::Serve(command) => command.run(settings).await,
             Command::Schema(command) => command.run(settings).await,
@@ -201,6 +204,7 @@ mod tests {
             "schema status",
             "invoke",
             "plugin list",
+            "plugin reload",
             "backup",
             "restore",
             "doctor",

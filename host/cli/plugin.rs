@@ -7,10 +7,12 @@ use serde_json::Value as Json;
 
 use super::{Fail, local, print};
 use crate::config::Settings;
+use crate::plugin::Fault;
 use crate::{http, serve};
 
 /// Plugins: what is loaded and what is broken
 #[derive(Debug, Args)]
+#[command(after_help = "Example: oncehost plugin list")]
 pub(super) struct Plugin {
     #[command(subcommand)]
     command: Command,
@@ -25,22 +27,57 @@ enum Command {
         #[arg(long)]
         json: bool,
     },
+    /// Have the running host load plugins anew; one that does not load goes on as it was
+    #[command(after_help = "Example: oncehost plugin reload lane-change")]
+    Reload {
+        /// Id of the plugin, or the name of its folder; all of them without it
+        plugin: Option<String>,
+        /// Print JSON
+        #[arg(long)]
+        json: bool,
+    },
 }
 
 impl Plugin {
     pub(super) async fn run(self, settings: Settings) -> Result<(), Fail> {
-        let Command::List { json } = self.command;
-        let found = match local::ask(&settings.data, local::request("GET", "/admin/plugins", None)?).await? {
-            Some(answer) => answer.json()?,
-            None => {
-                let app = serve::open(settings)?;
-                let found = http::admin::plugins(&app);
-                app.close().await;
-                found
+        match self.command {
+            Command::List { json } => {
+                let found = found(settings).await?;
+                print(&if json { format!("{found:#}") } else { list(&found) })
             }
-        };
-        print(&if json { format!("{found:#}") } else { list(&found) })
+            Command::Reload { plugin, json } => reload(&settings, plugin, json).await,
+        }
     }
+}
+
+async fn found(settings: Settings) -> Result<Json, Fail> {
+    if let Some(answer) = local::ask(&settings.data, local::request("GET", "/admin/plugins", None)?).await? {
+        return answer.json();
+    }
+    let app = serve::open(settings)?;
+    let found = http::admin::plugins(&app);
+    app.close().await;
+    Ok(found)
+}
+
+async fn reload(settings: &Settings, plugin: Option<String>, json: bool) -> Result<(), Fail> {
+    let body = serde_json::json!({ "plugin": plugin }).to_string();
+    let request = local::request("POST", "/admin/plugins/reload", Some(body))?;
+    let Some(answer) = local::ask(&settings.data, request).await? else {
+        let data = settings.data.display();
+        return Err(Fail::Failed(format!(
+            "no host runs on the data folder {data}, so there is nothing to reload; a host loads all plugins when it starts"
+        )));
+    };
+    let report = answer.json()?;
+    let changed = text(&report, "text");
+    print(&match (json, changed) {
+        (true, _) => format!("{report:#}"),
+        (false, "") => "nothing changed".to_owned(),
+        (false, changed) => changed.to_owned(),
+    })?;
+    let broken = items(&report, "changes").iter().any(|change| text(change, "what") == "broken");
+    if broken { Err(Fail::Said) } else { Ok(()) }
 }
 
 /// The plugins for people to read; takes what `/admin/plugins` gives.
@@ -61,7 +98,12 @@ pub(super) fn list(found: &Json) -> String {
         }
     }
     for folder in broken {
-        let _infallible = writeln!(out, "{} does not load:", text(folder, "folder"));
+        let name = text(folder, "folder");
+        let serving = plugins.iter().find(|plugin| text(plugin, "folder") == name);
+        let still = serving.map_or_else(String::new, |plugin| {
+            format!("; the version before ({}) goes on serving", text(plugin, "version"))
+        });
+        let _infallible = writeln!(out, "{name} does not load{still}:");
         for fault in items(folder, "faults") {
             out.push_str(&place(fault));
         }
@@ -69,19 +111,17 @@ pub(super) fn list(found: &Json) -> String {
     out
 }
 
-/// One fault: where, what, and the line of source.
+/// One fault: where, what, and the line of source with a caret under the place.
 fn place(fault: &Json) -> String {
-    let mut out = format!("  {}", text(fault, "file"));
-    for number in [fault.get("line"), fault.get("column")].into_iter().flatten().filter_map(Json::as_u64) {
-        let _infallible = write!(out, ":{number}");
-    }
-    let _infallible = writeln!(out, "  {}", text(fault, "message"));
-    if let Some(snippet) = fault.get("snippet").and_then(Json::as_str) {
-        for line in snippet.lines() {
-            let _infallible = writeln!(out, "    | {line}");
-        }
-    }
-    out
+    let number = |name: &str| fault.get(name).and_then(Json::as_u64).and_then(|number| u32::try_from(number).ok());
+    let fault = Fault {
+        file: text(fault, "file").to_owned(),
+        line: number("line"),
+        column: number("column"),
+        message: text(fault, "message").to_owned(),
+        snippet: fault.get("snippet").and_then(Json::as_str).map(str::to_owned),
+    };
+    format!("  {}\n", fault.to_string().replace('\n', "\n  "))
 }
 
 fn items<'a>(of: &'a Json, name: &str) -> &'a [Json] {
@@ -107,8 +147,8 @@ mod tests {
                 "message": "i is a const", "snippet": "for (const i = 0;;i++)" }] }],
         });
         let want = "orders 1.0.0\n  orders.pay                               write, key required, rerun\n  \
-            orders.get                               read\nbad does not load:\n  bad/handlers/a.ts:3:9  i is a const\n    \
-            | for (const i = 0;;i++)\n";
+            orders.get                               read\nbad does not load:\n  bad/handlers/a.ts:3:9: i is a const\n    \
+            3 | for (const i = 0;;i++)\n      |         ^\n";
         assert_eq!(list(&found), want);
     }
 }

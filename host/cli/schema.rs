@@ -5,8 +5,8 @@ use serde_json::Value as Json;
 
 use super::{Fail, local, print};
 use crate::config::Settings;
-use crate::http::admin::{self, SchemaRequest, SchemaVerb};
 use crate::serve;
+use crate::tables::{self, SchemaRequest, SchemaVerb};
 
 /// Tables: what schema.sql asks for, against what the database has
 #[derive(Debug, Args)]
@@ -50,7 +50,7 @@ impl Schema {
         };
         let Choice { plugin, allow_destructive, json } = choice;
         let done = ask(&settings, verb, SchemaRequest { plugin, allow_destructive }).await?;
-        print(&if json { format!("{done:#}") } else { shown(&done) })?;
+        print(&if json { format!("{done:#}") } else { tables::shown(&done) })?;
         if verb == SchemaVerb::Apply && refused(&done) {
             return Err(Fail::Failed("not everything was applied; what stands against it is above".to_owned()));
         }
@@ -66,7 +66,7 @@ async fn ask(settings: &Settings, verb: SchemaVerb, request: SchemaRequest) -> R
         return answer.json();
     }
     let app = serve::open(settings.clone())?;
-    let done = admin::schema(&app, verb, request).await;
+    let done = tables::schema(&app, verb, request).await;
     app.close().await;
     done.map_err(|failure| Fail::Failed(failure.to_string()))
 }
@@ -78,16 +78,4 @@ fn plugins(done: &Json) -> &[Json] {
 /// Whether a plugin's changes were refused.
 fn refused(done: &Json) -> bool {
     plugins(done).iter().any(|plugin| plugin["refused"] == true)
-}
-
-/// The state that a status of one plugin tells: `equal`, `pending`, `drift`.
-pub(super) fn state(done: &Json) -> Option<String> {
-    plugins(done).first()?["status"]["state"].as_str().map(str::to_owned)
-}
-
-/// For people to read: the text that goes with each plugin.
-pub(super) fn shown(done: &Json) -> String {
-    let text = |plugin: &Json| plugin["text"].as_str().unwrap_or_default().trim_end().to_owned();
-    let texts: Vec<String> = plugins(done).iter().map(text).collect();
-    if texts.is_empty() { "no plugins".to_owned() } else { texts.join("\n") }
 }

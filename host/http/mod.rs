@@ -58,6 +58,7 @@ pub fn router(app: Arc<App>, door: Door) -> Router {
         guarded = guarded
             .route("/admin/health", get(admin::show_health))
             .route("/admin/schema/{verb}", post(admin::change_schema))
+            .route("/admin/plugins/reload", post(admin::reload_plugins))
             .route("/admin/backup", post(backup::take));
     }
     router = router.merge(guarded.route_layer(axum::middleware::from_fn_with_state(shared.clone(), door::guard)));

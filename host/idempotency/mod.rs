@@ -134,6 +134,9 @@ async fn keyed(
         Some(id) => Box::new(HttpCall {
             id,
             fingerprint: Fingerprint::new(&input, &action.transient, subject),
+            transient: action.transient.clone(),
+            subject: subject.map(str::to_owned),
+            input: input.clone(),
             replay: action.replay,
             reply_kept: millis(app.settings.reply_kept),
             mark_kept: millis(app.settings.mark_kept),
@@ -266,6 +269,10 @@ impl Cause for Keyless {
 struct HttpCall {
     id: KeyId,
     fingerprint: Fingerprint,
+    /// What the fingerprint was made of, to make it again as an older record's was.
+    transient: Vec<String>,
+    subject: Option<String>,
+    input: Json,
     replay: Replay,
     reply_kept: Millis,
     mark_kept: Millis,
@@ -279,12 +286,16 @@ impl Cause for HttpCall {
         if now >= record.committed_at.saturating_add(self.mark_kept) {
             return Ok(Claim::Run);
         }
-        if record.request_hash != self.fingerprint.hash {
+        // The plugin may have changed its list since; the request is compared as it was then.
+        let as_then = (record.transient != self.transient)
+            .then(|| Fingerprint::new(&self.input, &record.transient, self.subject.as_deref()));
+        let fingerprint = as_then.as_ref().unwrap_or(&self.fingerprint);
+        if record.request_hash != fingerprint.hash {
             return Err(Failure::new(
                 Code::KeyReused,
                 format!(
                     "this Idempotency-Key was used for another request ({}); use a new key for a new intent",
-                    self.fingerprint.difference(&record.fields)
+                    fingerprint.difference(&record.fields)
                 ),
             ));
         }
@@ -307,6 +318,7 @@ impl Cause for HttpCall {
     fn settle(&self, tx: &Tx, data: &str, now: Millis) -> Result<Outcome, Failure> {
         let record = KeyRecord {
             request_hash: self.fingerprint.hash,
+            transient: self.transient.clone(),
             fields: self.fingerprint.fields.clone(),
             reply: Some(data.to_owned()),
             committed_at: now,

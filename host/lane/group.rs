@@ -39,74 +39,71 @@ enum Lost {
     Parted,
 }
 
-/// Runs `invocations`, or the first of them, as one group and gives a reply for each that ran, all of it on disk.
+/// What a turn came to.
+pub(super) struct Turn {
+    /// Replies for the jobs at these places, in rising order. Each is final: its job must not run again.
+    pub replies: Vec<(usize, Reply)>,
+    /// How many of the jobs that are left at the front must now run alone.
+    pub alone: usize,
+}
+
+impl Turn {
+    fn of(replies: impl IntoIterator<Item = Reply>) -> Self {
+        Self { replies: replies.into_iter().enumerate().collect(), alone: 0 }
+    }
+}
+
+/// Runs `invocations`, or the first of them, as one group and gives a reply for each whose fate is decided, all of it
+/// on disk. `again` says that a group was lost and this one runs alone: a failed commit is then not tried once more.
 pub(super) fn commit_together(
     desk: &Desk,
     invocations: &[Arc<Invocation>],
+    again: bool,
     run: Run<'_>,
-) -> Result<Vec<Reply>, Parted> {
-    match attempt(desk, invocations, 0, run) {
-        Ok(replies) => Ok(replies),
+) -> Result<Turn, Parted> {
+    match attempt(desk, invocations, run) {
+        Ok(replies) => Ok(Turn::of(replies)),
         Err(Lost::Parted) => Err(Parted),
-        Err(Lost::Begin(error)) => Ok(vec![Err(InvokeError::from(error)); invocations.len()]),
+        Err(Lost::Begin(error)) => Ok(Turn::of(vec![Err(InvokeError::from(error)); invocations.len()])),
         Err(Lost::With { before, reply }) => {
             tracing::warn!(before, "an invocation took its group's transaction with it; the others run again, alone");
-            let mut replies = Vec::with_capacity(before + 1);
-            for (index, invocation) in invocations.iter().enumerate().take(before) {
-                replies.push(alone(desk, index, invocation, run)?);
-            }
-            replies.push(reply);
-            Ok(replies)
+            Ok(Turn { replies: vec![(before, reply)], alone: before })
         }
-        Err(Lost::Commit { ran }) => after_failed_commit(desk, &invocations[..ran], run),
+        Err(Lost::Commit { ran }) => Ok(after_failed_commit(desk, &invocations[..ran], again)),
     }
 }
 
-/// Finds out for each invocation of a group whose commit failed what became of it. Where a record tells, its claim
-/// finds it, or it runs again; where none does, nobody can know, and it must not run again.
-fn after_failed_commit(desk: &Desk, invocations: &[Arc<Invocation>], run: Run<'_>) -> Result<Vec<Reply>, Parted> {
-    if let Err(error) = desk.shared.reopen() {
+/// Decides about each invocation of a group whose commit failed. Where a record tells what became of it, it runs again,
+/// alone, and its claim finds out; where none does, nobody can know, and it must not run again.
+fn after_failed_commit(desk: &Desk, invocations: &[Arc<Invocation>], again: bool) -> Turn {
+    let reopened = desk.shared.reopen();
+    if let Err(error) = &reopened {
         tracing::error!(%error, "the database cannot be opened again");
-        return Ok(vec![Err(unknown_outcome().into()); invocations.len()]);
     }
-    let each = invocations.iter().enumerate().map(|(index, invocation)| {
-        if invocation.cause.is_recorded() {
-            alone(desk, index, invocation, run)
-        } else {
-            Ok(Err(unknown_outcome().into()))
-        }
-    });
-    each.collect()
+    let lost = |invocation: &Invocation| again || reopened.is_err() || !invocation.cause.is_recorded();
+    let replies: Vec<(usize, Reply)> = invocations
+        .iter()
+        .enumerate()
+        .filter(|(_, invocation)| lost(invocation))
+        .map(|(index, _)| (index, Err(unknown_outcome().into())))
+        .collect();
+    let alone = invocations.len() - replies.len();
+    Turn { replies, alone }
 }
 
-fn alone(desk: &Desk, index: usize, invocation: &Arc<Invocation>, run: Run<'_>) -> Result<Reply, Parted> {
-    match attempt(desk, std::slice::from_ref(invocation), index, run) {
-        Ok(mut replies) => Ok(replies.pop().unwrap_or_else(|| Err(unknown_outcome().into()))),
-        Err(Lost::With { reply, .. }) => Ok(reply),
-        Err(Lost::Begin(error)) => Ok(Err(error.into())),
-        Err(Lost::Commit { .. }) => {
-            if let Err(error) = desk.shared.reopen() {
-                tracing::error!(%error, "the database cannot be opened again");
-            }
-            Ok(Err(unknown_outcome().into()))
-        }
-        Err(Lost::Parted) => Err(Parted),
-    }
-}
-
-fn attempt(desk: &Desk, invocations: &[Arc<Invocation>], first: usize, run: Run<'_>) -> Result<Vec<Reply>, Lost> {
+fn attempt(desk: &Desk, invocations: &[Arc<Invocation>], run: Run<'_>) -> Result<Vec<Reply>, Lost> {
     let tx = Tx::begin(&desk.shared).map_err(Lost::Begin)?;
     let started = Instant::now();
     let mut replies = Vec::with_capacity(invocations.len());
-    for (offset, invocation) in invocations.iter().enumerate() {
-        let reply = run(first + offset, invocation, &tx);
+    for (index, invocation) in invocations.iter().enumerate() {
+        let reply = run(index, invocation, &tx);
         // The lock first: whoever takes the transaction away holds it while doing so.
         let connection = desk.shared.lock();
         if !tx.is_current() {
             return Err(Lost::Parted);
         }
         if connection.is_autocommit() {
-            return Err(Lost::With { before: offset, reply: reply.and_then(|_| Err(went().into())) });
+            return Err(Lost::With { before: index, reply: reply.and_then(|_| Err(went().into())) });
         }
         drop(connection);
         replies.push(reply);

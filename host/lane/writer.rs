@@ -65,7 +65,11 @@ impl Writer {
             let desk = match self.desk() {
                 Ok(desk) => desk,
                 Err(failure) => {
+                    // All that waits, since each try to open may take as long as a lock is waited for.
                     refuse(work, &failure);
+                    while let Some(work) = self.queue.try_take() {
+                        refuse(work, &failure);
+                    }
                     continue;
                 }
             };
@@ -91,22 +95,26 @@ impl Writer {
         Ok(())
     }
 
-    /// Runs jobs in groups until all are answered.
+    /// Runs jobs in groups until all are answered. A job leaves the backlog as soon as its fate is decided, so that
+    /// whoever takes over never runs it again.
     fn serve(&mut self, desk: &Arc<Desk>, jobs: Vec<Job>) -> Result<(), Parted> {
         *lock(&desk.backlog) = jobs;
+        let mut alone = 0_usize;
         loop {
-            let group: Vec<Arc<Invocation>> = lock(&desk.backlog).iter().map(|job| job.invocation.clone()).collect();
+            let group: Vec<Arc<Invocation>> = {
+                let backlog = lock(&desk.backlog);
+                let size = if alone > 0 { 1 } else { backlog.len() };
+                backlog.iter().take(size).map(|job| job.invocation.clone()).collect()
+            };
             if group.is_empty() {
                 return Ok(());
             }
-            let replies =
-                commit_together(desk, &group, &mut |index, invocation, tx| self.run(desk, index, invocation, tx))?;
+            let turn = commit_together(desk, &group, alone > 0, &mut |index, invocation, tx| {
+                self.run(desk, index, invocation, tx)
+            })?;
             crate::crash_point!("before-replies");
-            let answered: Vec<Job> = lock(&desk.backlog).drain(..replies.len()).collect();
-            for (job, reply) in answered.into_iter().zip(replies) {
-                // Who asked may have gone away; the key's record keeps the reply for the next try.
-                let _ = job.reply.send(reply);
-            }
+            alone = alone.saturating_sub(1) + turn.alone;
+            answer(desk, turn.replies);
         }
     }
 
@@ -165,6 +173,26 @@ impl Writer {
         {
             tracing::warn!(%failure, "work of a stuck writer could not be passed on");
         }
+    }
+}
+
+/// Takes the jobs at these places from the backlog and sends their replies.
+fn answer(desk: &Desk, replies: Vec<(usize, Reply)>) {
+    let mut replies = replies.into_iter().peekable();
+    let mut answered = Vec::new();
+    {
+        let mut backlog = lock(&desk.backlog);
+        let jobs = std::mem::take(&mut *backlog);
+        for (index, job) in jobs.into_iter().enumerate() {
+            match replies.next_if(|(place, _)| *place == index) {
+                Some((_, reply)) => answered.push((job, reply)),
+                None => backlog.push(job),
+            }
+        }
+    }
+    for (job, reply) in answered {
+        // Who asked may have gone away; the key's record keeps the reply for the next try.
+        let _ = job.reply.send(reply);
     }
 }
 

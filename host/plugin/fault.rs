@@ -21,6 +21,14 @@ impl Fault {
             snippet: line_of(source, line).map(str::to_owned),
         }
     }
+
+    /// Its members as JSON.
+    pub fn json(&self) -> serde_json::Value {
+        serde_json::json!({
+            "file": self.file, "line": self.line, "column": self.column,
+            "message": self.message, "snippet": self.snippet,
+        })
+    }
 }
 
 impl fmt::Display for Fault {

@@ -14,6 +14,7 @@ use super::flow::Known;
 use super::manifest::Manifest;
 use super::read::{Finding, Findings, Reader};
 use super::{Action, Code, Entry, Fault, Flow, KeyRule, Kind, Plugin, Replay, action, flow, locate, manifest};
+use crate::clock::Millis;
 use crate::failure::Failure;
 use crate::schema::{self, Schema};
 use crate::script::{Engine, EngineLimits, ScriptError};
@@ -38,7 +39,7 @@ impl Evaluator {
 ///
 /// # Errors
 /// All faults; there is at least one.
-pub(super) fn load(dir: &Path, folder: &str, evaluator: &mut Evaluator) -> Result<Plugin, Vec<Fault>> {
+pub(super) fn load(dir: &Path, folder: &str, now: Millis, evaluator: &mut Evaluator) -> Result<Plugin, Vec<Fault>> {
     let root = dir.canonicalize().map_err(|error| vec![Fault::in_file(folder, format!("cannot be read: {error}"))])?;
     let mut loader = Loader { root: &root, folder, faults: Vec::new(), read: Vec::new() };
     let handlers = files::find(&root, folder, "handlers", &mut loader.faults);
@@ -56,7 +57,10 @@ pub(super) fn load(dir: &Path, folder: &str, evaluator: &mut Evaluator) -> Resul
     let mut bundle = bundler.finish();
     loader.faults.append(&mut bundle.faults);
     let code = Arc::new(std::mem::replace(&mut bundle.code, Code { plugin: String::new(), modules: Vec::new() }));
-    loader.read.extend(code.modules.iter().map(|module| (module.path.clone(), module.source.clone())));
+    for module in &code.modules {
+        loader.read.push((module.path.clone(), module.source.clone()));
+        loader.read.push(("imports".to_owned(), format!("{:?}", module.imports)));
+    }
     let mut checks = Checks { loader: &mut loader, code: &code, bundle: &bundle, evaluator };
     let actions = checks.actions(handlers);
     let events = checks.entries(events);
@@ -74,6 +78,7 @@ pub(super) fn load(dir: &Path, folder: &str, evaluator: &mut Evaluator) -> Resul
         version: manifest.version,
         hash: loader.hash(),
         dir: dir.to_owned(),
+        loaded_at: now,
         permissions: manifest.permissions,
         limits: manifest.limits,
         actions,
@@ -118,7 +123,14 @@ impl Loader<'_> {
 
     fn manifest(&mut self, events: &[SourceFile]) -> Manifest {
         let file = self.shown("plugin.json");
-        let Some(text) = self.text("plugin.json") else { return Manifest::default() };
+        let faults = self.faults.len();
+        let Some(text) = self.text("plugin.json") else {
+            if self.faults.len() == faults {
+                let message = "is not there any more; put it back, or remove the folder to take the plugin away";
+                self.faults.push(Fault::in_file(file, message));
+            }
+            return Manifest::default();
+        };
         let Some(value) = locate::parse(&file, &text, &mut self.faults) else { return Manifest::default() };
         let findings = Findings::default();
         let events: BTreeSet<&str> = events.iter().map(|file| file.name.as_str()).collect();
@@ -194,7 +206,7 @@ impl Checks<'_, '_> {
     fn actions(&mut self, files: Vec<(String, usize)>) -> BTreeMap<String, Arc<Action>> {
         let mut actions = BTreeMap::new();
         for (name, entry) in files {
-            let config = self.handle_and_config(entry);
+            let config = self.handle_and_config(&name, entry);
             let mut action = Action {
                 name: name.clone(),
                 entry,
@@ -219,7 +231,7 @@ impl Checks<'_, '_> {
     fn entries(&mut self, files: Vec<(String, usize)>) -> BTreeMap<String, Arc<Entry>> {
         let mut entries = BTreeMap::new();
         for (name, entry) in files {
-            self.handle_and_config(entry);
+            self.handle_and_config(&name, entry);
             entries.insert(name.clone(), Arc::new(Entry { name, entry }));
         }
         entries
@@ -232,7 +244,9 @@ impl Checks<'_, '_> {
     }
 
     /// Checks that a file exports `handle`, evaluates it once, and gives its `config`.
-    fn handle_and_config(&mut self, entry: usize) -> Option<Json> {
+    fn handle_and_config(&mut self, name: &str, entry: usize) -> Option<Json> {
+        // A link may give one file two names.
+        self.loader.read.push((name.to_owned(), self.code.modules[entry].path.clone()));
         if !self.bundle.sound[entry] {
             return None;
         }

@@ -73,8 +73,8 @@ fn id(it: &Reader<'_>) -> Option<String> {
     Some(id.to_owned())
 }
 
-/// `[a-z][a-z0-9-]{0,39}`
-fn is_id(text: &str) -> bool {
+/// Whether a text can be a plugin's id, by its form: `[a-z][a-z0-9-]{0,39}`.
+pub fn is_id(text: &str) -> bool {
     text.len() <= 40
         && text.starts_with(|c: char| c.is_ascii_lowercase())
         && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')

@@ -7,12 +7,14 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
+use crate::clock::Millis;
 use crate::failure::Position;
 use crate::schema::Schema;
 
 mod action;
 mod bundle;
 mod compile;
+mod content;
 mod fault;
 mod files;
 mod flow;
@@ -26,6 +28,9 @@ mod resolve;
 mod rewrite;
 #[cfg(test)]
 mod tests;
+pub mod watch;
+
+pub use manifest::is_id;
 
 /// A loaded plugin. A reload builds the next one; running work ends on the one it began with.
 #[derive(Debug)]
@@ -35,6 +40,8 @@ pub struct Plugin {
     /// SHA-256, hex, over everything that was read.
     pub hash: String,
     pub dir: PathBuf,
+    /// When this version was loaded.
+    pub loaded_at: Millis,
     pub permissions: Permissions,
     pub limits: PluginLimits,
     /// By full name, e.g. `lane-change.create-event`.
@@ -213,6 +220,13 @@ pub struct Module {
     pub imports: Vec<usize>,
 }
 
+impl Plugin {
+    /// The name of its folder, which its faults begin with.
+    pub fn folder(&self) -> String {
+        self.dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+}
+
 impl Code {
     /// Maps a place in a compiled module (line and column from 1) to the TypeScript source.
     pub fn position(&self, path: &str, line: u32, column: u32) -> Option<Position> {
@@ -249,6 +263,45 @@ pub struct Fault {
 #[derive(Debug, Default)]
 pub struct Registry {
     pub plugins: BTreeMap<String, Arc<Plugin>>,
-    /// By the folder's name.
+    /// By the folder's name. A plugin that was loaded before is in `plugins` too, as it was then.
     pub broken: BTreeMap<String, Vec<Fault>>,
+    /// By the folder's name, what was in it when it was last read.
+    seen: BTreeMap<String, content::Content>,
+    /// Folders that are broken only because others have the same id.
+    doubled: BTreeSet<String>,
+}
+
+/// What a reload is to look at.
+#[derive(Clone, Debug, Default)]
+pub struct Wanted {
+    /// Names of folders; `None`: all of them. Folders that are new or gone are always seen.
+    pub folders: Option<BTreeSet<String>>,
+    /// Load them whether their content changed or not, and so look into installed packages again, too.
+    pub anew: bool,
+}
+
+/// What a reload made of one folder.
+#[derive(Clone, Debug)]
+pub struct Change {
+    pub folder: String,
+    /// The plugin that serves now; of one that was removed the one that did before.
+    pub plugin: Option<Arc<Plugin>>,
+    /// The files, relative to the folder, that are not as they were.
+    pub files: Vec<String>,
+    pub what: What,
+}
+
+/// See [`Change`].
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum What {
+    /// It serves for the first time.
+    Loaded,
+    /// A new version serves.
+    Reloaded,
+    /// It was broken, and is as the version again that served all along.
+    Mended,
+    /// It cannot be loaded. The version before, if there is one, goes on serving.
+    Broken(Vec<Fault>),
+    /// Its folder is gone, and it serves no more.
+    Removed,
 }

@@ -1,55 +1,178 @@
-//! All plugins of a folder.
+//! All plugins of a folder: loaded at start, and loaded anew as far as their content changed.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
 use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
+use super::content::Content;
 use super::load::{Evaluator, load};
-use super::{Fault, Plugin, Registry};
+use super::{Change, Fault, Plugin, Registry, Wanted, What};
+use crate::clock::Millis;
 
 /// Bytes of stack for the compiler, which calls itself as deeply as the source is nested. Only what is used costs
 /// memory.
 pub(super) const STACK: usize = 256 << 20;
 
+/// How often a folder is read again because it changed meanwhile, before what was read is taken as it is.
+const READS: usize = 5;
+
 impl Registry {
-    /// Loads every folder below `dir` that holds a `plugin.json`. One with a fault does not hinder the others.
+    /// Loads every folder below `dir` that holds a `plugin.json`. One with a fault does not hinder the others. `now`
+    /// is what the plugins will say about when they were loaded.
     ///
     /// # Errors
     /// When `dir` itself cannot be read.
-    pub fn load(dir: &Path) -> Result<Self, io::Error> {
+    pub fn load(dir: &Path, now: Millis) -> Result<Self, io::Error> {
+        Ok(Self::default().reload(dir, &Wanted::default(), now)?.0)
+    }
+
+    /// The next snapshot, and what is different in it. Plugins whose content is as before are the same objects in
+    /// both. One that has a fault now goes on as it was, if it was loaded before; one whose folder is gone is not in
+    /// the next snapshot.
+    ///
+    /// # Errors
+    /// When `dir` itself cannot be read.
+    pub fn reload(&self, dir: &Path, wanted: &Wanted, now: Millis) -> Result<(Self, Vec<Change>), io::Error> {
         let loader = thread::Builder::new().name("loader".to_owned()).stack_size(STACK);
         thread::scope(|scope| {
-            let loading = loader.spawn_scoped(scope, || Self::load_all(dir))?;
+            let loading = loader.spawn_scoped(scope, || {
+                let served = self.by_folder();
+                let mut reload = Reload { before: self, served, dir, wanted, now, evaluator: Evaluator::default() };
+                reload.run()
+            })?;
             loading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
         })
     }
 
-    fn load_all(dir: &Path) -> Result<Self, io::Error> {
-        let mut registry = Registry::default();
-        let mut evaluator = Evaluator::default();
-        let mut loaded: BTreeMap<String, Vec<(String, Plugin)>> = BTreeMap::new();
-        for folder in folders(dir)? {
-            match load(&dir.join(&folder), &folder, &mut evaluator) {
-                Ok(plugin) => loaded.entry(plugin.id.clone()).or_default().push((folder, plugin)),
-                Err(faults) => drop(registry.broken.insert(folder, faults)),
+    /// The plugins by the folders that gave them.
+    fn by_folder(&self) -> BTreeMap<String, Arc<Plugin>> {
+        self.plugins.values().map(|plugin| (plugin.folder(), plugin.clone())).collect()
+    }
+
+    /// What keeps a loaded plugin on an older version than its folder holds; nothing where that is not so.
+    pub fn faults_of(&self, plugin: &Plugin) -> &[Fault] {
+        self.broken.get(&plugin.folder()).map_or(&[], Vec::as_slice)
+    }
+}
+
+struct Reload<'r> {
+    before: &'r Registry,
+    /// Its plugins by their folders.
+    served: BTreeMap<String, Arc<Plugin>>,
+    dir: &'r Path,
+    wanted: &'r Wanted,
+    now: Millis,
+    evaluator: Evaluator,
+}
+
+type Loaded = Result<Arc<Plugin>, Vec<Fault>>;
+
+impl Reload<'_> {
+    fn run(&mut self) -> Result<(Registry, Vec<Change>), io::Error> {
+        let mut known: BTreeSet<String> = self.served.keys().cloned().collect();
+        let mut next = Registry::default();
+        let mut by_id: BTreeMap<String, Vec<(String, Arc<Plugin>)>> = BTreeMap::new();
+        let folders = folders(self.dir, &known)?;
+        for folder in &folders {
+            let (content, loaded) = self.folder(folder);
+            next.seen.insert(folder.clone(), content);
+            match loaded {
+                Ok(plugin) => by_id.entry(plugin.id.clone()).or_default().push((folder.clone(), plugin)),
+                Err(faults) => drop(next.broken.insert(folder.clone(), faults)),
             }
         }
-        for (id, mut plugins) in loaded {
+        for (id, mut plugins) in by_id {
             if plugins.len() == 1 {
-                registry.plugins.extend(plugins.pop().map(|(_, plugin)| (id, Arc::new(plugin))));
+                next.plugins.extend(plugins.pop().map(|(_, plugin)| (id, plugin)));
             } else {
-                registry.broken.extend(doubled(&id, &plugins));
+                next.broken.extend(doubled(&id, &plugins));
+                next.doubled.extend(plugins.into_iter().map(|(folder, _)| folder));
             }
         }
-        Ok(registry)
+        for folder in next.broken.keys() {
+            if let Some(last_good) = self.served.get(folder) {
+                next.plugins.entry(last_good.id.clone()).or_insert_with(|| last_good.clone());
+            }
+        }
+        known.extend(self.before.broken.keys().cloned().chain(folders));
+        let serving = next.by_folder();
+        let changes = known.iter().filter_map(|folder| self.change(&next, &serving, folder)).collect();
+        Ok((next, changes))
+    }
+
+    /// What a folder gives: what it gave before, where its content is the same.
+    fn folder(&mut self, folder: &str) -> (Content, Loaded) {
+        let root = self.dir.join(folder);
+        let served = self.served.get(folder).cloned();
+        let told = self.before.broken.get(folder).map(|faults| Err(faults.clone()));
+        let mut as_before = self.before.seen.get(folder).zip(told.or_else(|| served.clone().map(Ok)));
+        if self.before.doubled.contains(folder) {
+            // Whether this is mended is for the other folder's content to say, too.
+            as_before = None;
+        }
+        if self.wanted.folders.as_ref().is_some_and(|wanted| !wanted.contains(folder))
+            && let Some((seen, loaded)) = as_before
+        {
+            return (seen.clone(), loaded);
+        }
+        let mut content = Content::of(&root);
+        if let Some((seen, loaded)) = as_before
+            && *seen == content
+            && !self.wanted.anew
+        {
+            return (content, loaded);
+        }
+        let loaded = self.settled(&root, folder, &mut content);
+        let loaded = loaded.map(|plugin| match served {
+            Some(served) if served.hash == plugin.hash => served,
+            Some(_) | None => Arc::new(plugin),
+        });
+        (content, loaded)
+    }
+
+    /// Loads a folder, again when it changed under the reading: its files belong together.
+    fn settled(&mut self, root: &Path, folder: &str, content: &mut Content) -> Result<Plugin, Vec<Fault>> {
+        let mut loaded = load(root, folder, self.now, &mut self.evaluator);
+        for _ in 1..READS {
+            let after = Content::of(root);
+            if *content == after {
+                break;
+            }
+            *content = after;
+            loaded = load(root, folder, self.now, &mut self.evaluator);
+        }
+        loaded
+    }
+
+    fn change(&self, next: &Registry, serving: &BTreeMap<String, Arc<Plugin>>, folder: &str) -> Option<Change> {
+        let (old, new) = (self.served.get(folder), serving.get(folder));
+        let (old_faults, new_faults) = (self.before.broken.get(folder), next.broken.get(folder));
+        let nothing = Content::default();
+        let [before, after] = [self.before, next].map(|of| of.seen.get(folder).unwrap_or(&nothing));
+        let files = after.changes(before);
+        let asked = self.wanted.anew && self.wanted.folders.as_ref().is_none_or(|wanted| wanted.contains(folder));
+        let what = match (old, new, new_faults) {
+            (_, _, Some(faults)) if Some(faults) == old_faults && files.is_empty() && !asked => return None,
+            (_, _, Some(faults)) => What::Broken(faults.clone()),
+            // A folder that was renamed.
+            (Some(old), None, None) if next.plugins.contains_key(&old.id) => return None,
+            (None, Some(new), None) if self.before.plugins.contains_key(&new.id) => What::Reloaded,
+            (_, None, None) => What::Removed,
+            (None, Some(_), None) => What::Loaded,
+            (Some(old), Some(new), None) if !Arc::ptr_eq(old, new) => What::Reloaded,
+            (Some(_), Some(_), None) if old_faults.is_some() => What::Mended,
+            (Some(_), Some(_), None) => return None,
+        };
+        let plugin = if what == What::Removed { old } else { new };
+        Some(Change { folder: folder.to_owned(), plugin: plugin.cloned(), files, what })
     }
 }
 
 /// Which of several folders owns an id, and with it the data under that id, cannot be guessed: none of them loads.
-fn doubled(id: &str, plugins: &[(String, Plugin)]) -> Vec<(String, Vec<Fault>)> {
+fn doubled(id: &str, plugins: &[(String, Arc<Plugin>)]) -> Vec<(String, Vec<Fault>)> {
     let fault = |folder: &String| {
         let others = plugins.iter().map(|(other, _)| other.as_str()).filter(|other| other != folder);
         let others = others.collect::<Vec<_>>().join(", ");
@@ -59,14 +182,15 @@ fn doubled(id: &str, plugins: &[(String, Plugin)]) -> Vec<(String, Vec<Fault>)> 
     plugins.iter().map(|(folder, _)| fault(folder)).collect()
 }
 
-/// Names of the sub-folders that hold a `plugin.json`, sorted.
-fn folders(dir: &Path) -> Result<Vec<String>, io::Error> {
+/// Names of the sub-folders that hold a `plugin.json`, or gave a plugin that is loaded, sorted.
+fn folders(dir: &Path, known: &BTreeSet<String>) -> Result<Vec<String>, io::Error> {
     let mut folders = Vec::new();
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
         let skipped = name.starts_with('.') || name == "node_modules";
-        if !skipped && entry.path().join("plugin.json").is_file() {
+        let path = entry.path();
+        if !skipped && (path.join("plugin.json").is_file() || known.contains(&name) && path.is_dir()) {
             folders.push(name);
         }
     }

@@ -9,6 +9,7 @@ CREATE TABLE _oncehost_keys (
   operation    TEXT    NOT NULL,
   key          TEXT    NOT NULL,
   request_hash BLOB    NOT NULL,
+  transient    TEXT,              -- JSON array of the fields left out of the hash; NULL for none
   fields       BLOB,              -- 8 bytes for each top-level field: hash of its name, hash of its value
   reply        TEXT,              -- NULL once it is no longer kept: the row is then only a mark
   committed_at INTEGER NOT NULL

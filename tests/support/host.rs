@@ -123,6 +123,21 @@ impl Host {
         self.runtime.block_on(future)
     }
 
+    /// Where the plugins are.
+    pub fn plugins(&self) -> &Path {
+        &self.settings.plugins
+    }
+
+    /// Watches the plugins and reloads what changes, as `dev` does. Gives the lines that it tells.
+    pub fn follow(&self) -> std::sync::mpsc::Receiver<String> {
+        let (sender, told) = std::sync::mpsc::channel();
+        let app = self.app.clone();
+        self.runtime.spawn(async move {
+            oncehost::reload::follow(&app, |text| drop(sender.send(text.to_owned()))).await;
+        });
+        told
+    }
+
     /// Calls an action of a plugin.
     pub fn call(&self, plugin: &str, action: &str, call: &Call<'_>) -> Answer {
         let mut request = ureq_agent()

@@ -3,6 +3,8 @@
 use std::io::{BufRead, BufReader};
 use std::path::{Path, PathBuf};
 use std::process::{Child, Command, ExitStatus, Stdio};
+use std::sync::{Arc, Condvar, Mutex};
+use std::time::{Duration, Instant};
 
 use tempfile::TempDir;
 
@@ -44,6 +46,8 @@ impl Folders {
             .env("ONCEHOST_PLUGINS", self.plugins())
             .env("ONCEHOST_DATA", self.data())
             .env("ONCEHOST_LISTEN", "127.0.0.1:0")
+            // Says something to the tests only; the host takes it for a slip.
+            .env_remove("ONCEHOST_LONG")
             .current_dir(self.folder.path());
         command
     }
@@ -70,6 +74,21 @@ pub struct Process {
     child: Option<Child>,
     pub url: String,
     agent: ureq::Agent,
+    printed: Arc<Printed>,
+}
+
+/// What a process has printed so far, once it said where it listens.
+#[derive(Default)]
+struct Printed {
+    lines: Mutex<Vec<String>>,
+    more: Condvar,
+}
+
+impl Printed {
+    fn add(&self, line: String) {
+        self.lines.lock().unwrap().push(line);
+        self.more.notify_all();
+    }
 }
 
 impl Process {
@@ -90,13 +109,38 @@ impl Process {
             })
             .expect("the host says where it listens");
         // Whatever else it prints is read, so that it never waits for a full pipe.
-        std::thread::spawn(move || lines.map_while(Result::ok).for_each(drop));
-        Self { child: Some(child), url, agent: host::ureq_agent() }
+        let printed = Arc::new(Printed::default());
+        let keeps = printed.clone();
+        std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| keeps.add(line)));
+        Self { child: Some(child), url, agent: host::ureq_agent(), printed }
     }
 
     /// A host that somebody else started, to be called.
     pub fn calling(url: &str) -> Self {
-        Self { child: None, url: url.to_owned(), agent: host::ureq_agent() }
+        Self { child: None, url: url.to_owned(), agent: host::ureq_agent(), printed: Arc::default() }
+    }
+
+    /// Waits until a printed line contains `text`, and gives that line and the `after` ones that follow it.
+    pub fn wait_for(&self, text: &str, after: usize) -> Vec<String> {
+        let deadline = Instant::now() + Duration::from_secs(60);
+        let mut lines = self.printed.lines.lock().unwrap();
+        loop {
+            let found = lines.iter().position(|line| line.contains(text));
+            if let Some(block) = found.and_then(|at| lines.get(at..=at + after)) {
+                return block.to_vec();
+            }
+            let left = deadline.saturating_duration_since(Instant::now());
+            assert!(!left.is_zero(), "no line with {text:?} in {lines:#?}");
+            lines = self.printed.more.wait_timeout(lines, left).unwrap().0;
+        }
+    }
+
+    /// Bytes of memory that the process has in use.
+    pub fn resident(&self) -> u64 {
+        let id = self.child.as_ref().expect("a process of our own").id();
+        let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap();
+        let line = status.lines().find(|line| line.starts_with("VmRSS:")).unwrap();
+        line.split_whitespace().nth(1).unwrap().parse::<u64>().unwrap() * 1024
     }
 
     fn child(&mut self) -> &mut Child {

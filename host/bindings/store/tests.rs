@@ -43,7 +43,7 @@ fn plugin(folder: &Path, permissions: &str) -> Arc<Plugin> {
     std::fs::create_dir_all(&home).unwrap();
     std::fs::write(home.join("plugin.json"), manifest).unwrap();
     std::fs::write(home.join("schema.sql"), SCHEMA).unwrap();
-    let registry = Registry::load(folder).unwrap();
+    let registry = Registry::load(folder, 0).unwrap();
     assert_eq!(registry.broken, Default::default());
     registry.plugins["shop"].clone()
 }

@@ -4,7 +4,7 @@ use serde_json::Value as Json;
 
 use super::Finding;
 use crate::backup;
-use crate::clock::Millis;
+use crate::clock::{Clock, Millis};
 use crate::config::Settings;
 use crate::plugin::{Plugin, Registry};
 use crate::schema::State;
@@ -62,7 +62,7 @@ fn database(name: &str, health: &Health) -> Vec<Finding> {
 
 /// Every plugin: whether it loads, whether its tables are there, and whether the running host has its newest version.
 pub(super) fn plugins(settings: &Settings, host: Option<&Json>) -> Vec<Finding> {
-    let registry = match Registry::load(&settings.plugins) {
+    let registry = match Registry::load(&settings.plugins, crate::clock::SystemClock.now()) {
         Ok(registry) => registry,
         Err(error) => {
             let text = format!("the folder cannot be read: {error}");

@@ -11,6 +11,8 @@ mod faults;
 mod modules;
 mod packages;
 mod registry;
+mod reload;
+mod watch;
 
 /// A temporary folder with files, each given as its path and text.
 pub(super) struct Folder {

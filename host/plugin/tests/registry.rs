@@ -9,7 +9,7 @@ const MANIFEST: &str = r#"{ "id": "shop", "version": "1.0.0" }"#;
 const HANDLER: &str = "export function handle() { return 1 }";
 
 fn load(files: &[(&str, &str)]) -> Registry {
-    Registry::load(&Folder::with(files).path("")).unwrap()
+    Registry::load(&Folder::with(files).path(""), 0).unwrap()
 }
 
 fn shown(faults: &[Fault]) -> Vec<String> {
@@ -28,7 +28,7 @@ fn faults(files: &[(&str, &str)]) -> Vec<String> {
 
 #[test]
 fn the_shipped_plugins_load() {
-    let registry = Registry::load(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/plugins"))).unwrap();
+    let registry = Registry::load(Path::new(concat!(env!("CARGO_MANIFEST_DIR"), "/plugins")), 0).unwrap();
     assert!(registry.broken.is_empty(), "{:#?}", registry.broken);
     let lane_change = &registry.plugins["lane-change"];
     assert!(lane_change.actions.contains_key("lane-change.create-event"));
@@ -164,7 +164,7 @@ fn the_hash_follows_the_content_that_was_read() {
         ("shop/lib/b.ts", ""),
         ("shop/README.md", ""),
     ]);
-    let hash = || Registry::load(&folder.path("")).unwrap().plugins["shop"].hash.clone();
+    let hash = || Registry::load(&folder.path(""), 0).unwrap().plugins["shop"].hash.clone();
     let first = hash();
     assert_eq!(first.len(), 64);
     folder.write("shop/README.md", "changed");
@@ -179,8 +179,8 @@ fn the_hash_follows_the_content_that_was_read() {
 #[test]
 fn a_folder_that_is_not_there_is_an_error() {
     let folder = Folder::with(&[]);
-    assert!(Registry::load(&folder.path("none")).is_err());
-    assert!(Registry::load(&folder.path("")).unwrap().plugins.is_empty());
+    assert!(Registry::load(&folder.path("none"), 0).is_err());
+    assert!(Registry::load(&folder.path(""), 0).unwrap().plugins.is_empty());
 }
 
 #[test]

@@ -17,6 +17,8 @@ pub struct KeyId {
 #[derive(Clone, Debug)]
 pub struct KeyRecord {
     pub request_hash: [u8; 32],
+    /// The fields that were left out of the hash.
+    pub transient: Vec<String>,
     /// See [`crate::idempotency::request::Fingerprint`]; empty once the reply is no longer kept.
     pub fields: Vec<u8>,
     /// `None` once the reply is no longer kept.
@@ -32,7 +34,7 @@ pub fn find(tx: &Tx, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
     tx.with(|connection| {
         connection
             .prepare_cached(
-                "SELECT request_hash, fields, reply, committed_at FROM _oncehost_keys \
+                "SELECT request_hash, transient, fields, reply, committed_at FROM _oncehost_keys \
                  WHERE tenant = ?1 AND operation = ?2 AND key = ?3",
             )
             .and_then(|mut statement| {
@@ -40,9 +42,13 @@ pub fn find(tx: &Tx, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
                     .query_row(params![id.tenant, id.operation, id.key], |row| {
                         Ok(KeyRecord {
                             request_hash: row.get(0)?,
-                            fields: row.get::<_, Option<Vec<u8>>>(1)?.unwrap_or_default(),
-                            reply: row.get(2)?,
-                            committed_at: row.get(3)?,
+                            transient: row
+                                .get::<_, Option<String>>(1)?
+                                .and_then(|list| serde_json::from_str(&list).ok())
+                                .unwrap_or_default(),
+                            fields: row.get::<_, Option<Vec<u8>>>(2)?.unwrap_or_default(),
+                            reply: row.get(3)?,
+                            committed_at: row.get(4)?,
                         })
                     })
                     .optional()
@@ -57,29 +63,37 @@ pub fn find(tx: &Tx, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
 /// # Errors
 /// When the database fails.
 pub fn keep(tx: &Tx, id: &KeyId, record: &KeyRecord, forgotten: Millis) -> Result<(), StoreError> {
+    let transient = (!record.transient.is_empty()).then(|| serde_json::json!(record.transient).to_string());
     tx.with(|connection| {
-        connection
-            .prepare_cached(
-                "INSERT INTO _oncehost_keys (tenant, operation, key, request_hash, fields, reply, committed_at) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) \
-                 ON CONFLICT (tenant, operation, key) DO UPDATE SET request_hash = excluded.request_hash, \
-                 fields = excluded.fields, reply = excluded.reply, committed_at = excluded.committed_at \
-                 WHERE committed_at <= ?8",
-            )
-            .and_then(|mut statement| {
-                statement.execute(params![
+        let insert = || {
+            connection
+                .prepare_cached(
+                    "INSERT INTO _oncehost_keys \
+                     (tenant, operation, key, request_hash, transient, fields, reply, committed_at) \
+                     VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8) ON CONFLICT (tenant, operation, key) DO NOTHING",
+                )?
+                .execute(params![
                     id.tenant,
                     id.operation,
                     id.key,
                     record.request_hash,
+                    transient,
                     record.fields,
                     record.reply,
-                    record.committed_at,
-                    forgotten
+                    record.committed_at
                 ])
-            })
-            .map(|_| ())
-            .map_err(|error| fault(&error))
+        };
+        // A void mark goes, and the new row comes at the end: rows stay in the order of their commits.
+        let make_room = || {
+            connection
+                .prepare_cached(
+                    "DELETE FROM _oncehost_keys \
+                     WHERE tenant = ?1 AND operation = ?2 AND key = ?3 AND committed_at <= ?4",
+                )?
+                .execute(params![id.tenant, id.operation, id.key, forgotten])
+        };
+        let kept = insert().and_then(|new| if new == 0 && make_room()? == 1 { insert() } else { Ok(new) });
+        kept.map(|_| ()).map_err(|error| fault(&error))
     })
 }
 

@@ -47,20 +47,26 @@ fn open_versioned(path: &Path, steps: &[&str]) -> Result<Connection, StoreError>
         .and_then(|()| connection.pragma_update(None, "synchronous", "FULL"))
         .map_err(|error| opening(path, &error))?;
     migrate(&mut connection, path, steps)?;
-    make_durable(&connection, path).map_err(|error| opening(path, &error))?;
+    make_durable(path)?;
     Ok(connection)
 }
 
 /// What a killed process had written to the log but not yet forced to disk shows as committed now. Forcing it comes
 /// before the first reply that rests on it; so does the folder's entry of a file that is new.
-fn make_durable(connection: &Connection, path: &Path) -> rusqlite::Result<()> {
-    connection.query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()))?;
-    let folder = path.parent().unwrap_or(Path::new("."));
-    let synced = std::fs::File::open(folder).and_then(|folder| folder.sync_all());
-    if let Err(error) = synced {
-        tracing::warn!(%error, folder = %folder.display(), "the data folder cannot be forced to disk");
+fn make_durable(path: &Path) -> Result<(), StoreError> {
+    let force = |path: &Path| match std::fs::File::open(path).and_then(|file| file.sync_all()) {
+        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
+            Err(StoreError::Unavailable(format!("cannot force {} to disk: {error}; check the disk", path.display())))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    };
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    force(Path::new(&log))?;
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => force(folder),
+        Some(_) | None => force(Path::new(".")),
     }
-    Ok(())
 }
 
 /// Opens an existing database so that nothing can be written through it, whatever the SQL.
@@ -74,6 +80,8 @@ pub fn open_reader(path: &Path) -> Result<Connection, StoreError> {
     prepare(&connection)
         .and_then(|()| connection.pragma_update(None, "query_only", true))
         .map_err(|error| opening(path, &error))?;
+    // A read may be the first thing after a crash, and rests on the log as a reply to a write does.
+    make_durable(path)?;
     Ok(connection)
 }
 

@@ -1,0 +1,143 @@
+//! `oncehost new`
+
+use std::fmt::Write;
+use std::fs;
+use std::net::SocketAddr;
+use std::path::{Path, PathBuf};
+
+use clap::Args;
+
+use super::{Fail, local, print};
+use crate::config::Settings;
+use crate::plugin;
+
+/// The files of a new plugin. `{{name}}` and `{{address}}` stand for its name and the host's address.
+const FILES: [(&str, &str); 10] = [
+    ("plugin.json", include_str!("new/plugin.json")),
+    ("schema.sql", include_str!("new/schema.sql")),
+    ("handlers/note/add.ts", include_str!("new/handlers/note/add.ts")),
+    ("handlers/note/list.ts", include_str!("new/handlers/note/list.ts")),
+    ("types.d.ts", include_str!("new/types.d.ts")),
+    ("tsconfig.json", include_str!("new/tsconfig.json")),
+    ("README.md", include_str!("new/README.md")),
+    ("oncehost-env.d.ts", include_str!("../../sdk-ts/plugin.d.ts")),
+    (".oncehost/plugin.schema.json", include_str!("../../schema/plugin.schema.json")),
+    (".oncehost/flow.schema.json", include_str!("../../schema/flow.schema.json")),
+];
+
+/// Make a plugin that answers at once, with types and schemas for your editor
+#[derive(Debug, Args)]
+#[command(after_help = "Example: oncehost new hello")]
+pub(super) struct New {
+    /// The plugin's name and id: a lower-case letter, then up to 39 of a-z, 0-9 and -
+    name: String,
+    /// Folder to make it in [default: the plugins folder]
+    #[arg(long, value_name = "DIR")]
+    dir: Option<PathBuf>,
+}
+
+impl New {
+    pub(super) async fn run(self, settings: Settings) -> Result<(), Fail> {
+        let Self { name, dir } = self;
+        check(&name)?;
+        let dir = dir.unwrap_or_else(|| settings.plugins.clone());
+        let folder = dir.join(&name);
+        if folder.symlink_metadata().is_ok() {
+            return Err(Fail::Failed(format!("{} is there already; choose another name", folder.display())));
+        }
+        // Port 0 means any free one, which nobody knows before the host runs.
+        let usual = Settings::default().listen;
+        let address = if settings.listen.port() == 0 { usual } else { settings.listen };
+        make(&dir, &name, address).map_err(|error| {
+            Fail::Failed(format!("{} cannot be made: {error}; name another folder with --dir", folder.display()))
+        })?;
+        let asked = local::ask(&settings.data, local::request("GET", "/healthz", None)?).await;
+        print(&next_steps(&name, &folder, address, matches!(asked, Ok(Some(_)))))
+    }
+}
+
+fn check(name: &str) -> Result<(), Fail> {
+    if plugin::is_id(name) && name != "host" {
+        return Ok(());
+    }
+    let kept = name.chars().map(|c| if c.is_ascii_alphanumeric() { c.to_ascii_lowercase() } else { '-' });
+    let better: String = kept.skip_while(|c| !c.is_ascii_lowercase()).take(40).collect();
+    let better = better.trim_end_matches('-');
+    let hint = if plugin::is_id(better) && better != "host" { format!(", such as {better}") } else { String::new() };
+    Err(Fail::Usage(format!(
+        "{name:?} is no name for a plugin: write a lower-case letter, then up to 39 of a-z, 0-9 and -{hint}; \
+         host is the host's own"
+    )))
+}
+
+/// Makes the folder beside its place and puts it there whole, so that a running host never meets half of it.
+fn make(dir: &Path, name: &str, address: SocketAddr) -> std::io::Result<()> {
+    let beside = dir.join(format!(".{name}.new-{}", std::process::id()));
+    let made = FILES.iter().try_for_each(|(path, text)| {
+        let path = beside.join(path);
+        fs::create_dir_all(path.parent().unwrap_or(&beside))?;
+        fs::write(path, filled(text, name, address))
+    });
+    made.and_then(|()| fs::rename(&beside, dir.join(name))).inspect_err(|_| {
+        // What went wrong before is what is told.
+        let _ = fs::remove_dir_all(&beside);
+    })
+}
+
+fn filled(text: &str, name: &str, address: SocketAddr) -> String {
+    text.replace("{{name}}", name).replace("{{address}}", &address.to_string())
+}
+
+fn next_steps(name: &str, folder: &Path, address: SocketAddr, host_runs: bool) -> String {
+    let mut out = format!("made {}, with the actions note.add and note.list\n\n", folder.display());
+    out.push_str(if host_runs {
+        "a host runs already: dev loads new plugins at once. Unless it was started with --apply-schema, make the table:\n"
+    } else {
+        "run it:\n  oncehost dev --apply-schema\n"
+    });
+    if host_runs {
+        let _infallible = writeln!(out, "  oncehost schema apply {name}");
+    }
+    let _infallible = write!(
+        out,
+        "\ntry it:\n  curl -i http://{address}/plugins/{name}/invoke/note.add \\\n    \
+         -H 'Content-Type: application/json' -H 'Idempotency-Key: note-1' \\\n    -d '{{\"title\":\"Buy milk\"}}'\n  \
+         curl http://{address}/plugins/{name}/invoke/note.list -H 'Content-Type: application/json' -d '{{}}'\n\n\
+         then change {}, and save\n",
+        folder.join("handlers/note/add.ts").display()
+    );
+    out
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn names_are_those_of_plugins() {
+        for name in ["hello", "a", "lane-change2"] {
+            assert!(check(name).is_ok(), "{name}");
+        }
+        for (name, hint) in [
+            ("Hello World", "hello-world"),
+            ("2fast", "fast"),
+            ("host", "host is the host's own"),
+            ("../up", "such as up"),
+        ] {
+            let Fail::Usage(text) = check(name).unwrap_err() else { panic!("{name}") };
+            assert!(text.contains("then up to 39 of a-z, 0-9 and -") && text.contains(hint), "{text}");
+        }
+        for name in ["", "-", "ü", &"a".repeat(41)] {
+            assert!(check(name).is_err(), "{name}");
+        }
+    }
+
+    #[test]
+    fn type_checker_is_set_as_the_sdk_has_it() {
+        let own: serde_json::Value = serde_json::from_str(include_str!("new/tsconfig.json")).unwrap();
+        let sdk: serde_json::Value = serde_json::from_str(include_str!("../../sdk-ts/tsconfig.plugin.json")).unwrap();
+        let mut own = own["compilerOptions"].clone();
+        own.as_object_mut().unwrap().shift_remove("paths");
+        assert_eq!(own, sdk["compilerOptions"]);
+    }
+}

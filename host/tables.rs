@@ -1,0 +1,157 @@
+//! Plugins' tables: what `schema.sql` asks for, planned, applied or compared, in each plugin's lane.
+
+use std::sync::Arc;
+
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+
+use crate::app::App;
+use crate::clock::Millis;
+use crate::failure::{Code, Failure};
+use crate::plugin::Plugin;
+use crate::schema::{self, ApplyError, Plan};
+use crate::store::sqlite::Shared as Database;
+
+/// What to do about plugins' tables.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum SchemaVerb {
+    Plan,
+    Apply,
+    Status,
+}
+
+impl SchemaVerb {
+    /// The verb as it stands in paths and on the command line.
+    pub fn name(self) -> &'static str {
+        match self {
+            SchemaVerb::Plan => "plan",
+            SchemaVerb::Apply => "apply",
+            SchemaVerb::Status => "status",
+        }
+    }
+
+    /// The verb of that name.
+    pub fn from_name(name: &str) -> Option<Self> {
+        [Self::Plan, Self::Apply, Self::Status].into_iter().find(|verb| verb.name() == name)
+    }
+}
+
+/// Which plugin, and what may be lost.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default)]
+pub struct SchemaRequest {
+    /// `None`: all of them.
+    pub plugin: Option<String>,
+    /// Names of tables and columns (`table.column`) whose data may be lost.
+    pub allow_destructive: Vec<String>,
+}
+
+/// Plans, applies or shows changes of tables, one plugin after the other. Gives
+/// `{ "plugins": [{ "plugin", "refused", "text", … }] }`; where `refused` is true nothing of that plugin was applied.
+///
+/// # Errors
+/// `NOT_FOUND` for an unknown plugin, and what the database says.
+pub async fn schema(app: &Arc<App>, verb: SchemaVerb, request: SchemaRequest) -> Result<Json, Failure> {
+    let registry = app.registry();
+    let plugins: Vec<_> = match &request.plugin {
+        None => registry.plugins.values().cloned().collect(),
+        Some(id) => vec![registry.plugins.get(id).cloned().ok_or_else(|| {
+            let broken = if registry.broken.contains_key(id) { "; it did not load, see its faults" } else { "" };
+            Failure::new(Code::NotFound, format!("no plugin \"{id}\" is loaded{broken}"))
+        })?],
+    };
+    schema_of(app, &plugins, verb, &request.allow_destructive).await
+}
+
+/// The same for these plugins, loaded or about to be.
+///
+/// # Errors
+/// What the database says.
+pub async fn schema_of(
+    app: &Arc<App>,
+    plugins: &[Arc<Plugin>],
+    verb: SchemaVerb,
+    allow_destructive: &[String],
+) -> Result<Json, Failure> {
+    let mut done = Vec::new();
+    for plugin in plugins.iter().cloned() {
+        let (allow, now, id) = (allow_destructive.to_vec(), app.clock.now(), plugin.id.clone());
+        let work = move |shared: &Arc<Database>| one_schema(shared, &plugin, verb, &allow, now);
+        let mut told = app.lane(&id).exclusive(work).await??;
+        told["plugin"] = json!(id);
+        done.push(told);
+    }
+    Ok(json!({ "plugins": done }))
+}
+
+fn one_schema(
+    shared: &Arc<Database>,
+    plugin: &Plugin,
+    verb: SchemaVerb,
+    allow: &[String],
+    now: Millis,
+) -> Result<Json, Failure> {
+    let mut connection = shared.lock();
+    let headed = |text: &str| format!("{}\n{}", plugin.id, text.trim_end().replace('\n', "\n  "));
+    let refused = |plan: &Plan| json!({ "refused": true, "plan": plan, "text": headed(&schema::render(plan)) });
+    Ok(match verb {
+        SchemaVerb::Plan => {
+            let plan = schema::plan(&connection, &plugin.schema, allow)?;
+            json!({ "refused": !plan.refusals.is_empty(), "plan": plan, "text": headed(&schema::render(&plan)) })
+        }
+        SchemaVerb::Apply => match schema::apply(&mut connection, &plugin.schema, allow, now) {
+            Ok(applied) => {
+                let text = match applied.plan.steps.len() {
+                    0 => "  as schema.sql wants it; nothing to do".to_owned(),
+                    steps => format!("  applied, {steps} steps: version {}", applied.version),
+                };
+                json!({ "refused": false, "applied": applied, "text": headed(&text) })
+            }
+            Err(ApplyError::Refused(plan)) => refused(&plan),
+            Err(ApplyError::Store(error)) => return Err(error.into()),
+        },
+        SchemaVerb::Status => {
+            let status = schema::status(&connection, &plugin.schema)?;
+            let text = match status.state {
+                schema::State::Equal => "  as schema.sql wants it".to_owned(),
+                schema::State::Pending => {
+                    format!("  changes to apply; run `oncehost schema plan {}` to see them", plugin.id)
+                }
+                schema::State::Drift => {
+                    format!("  changed by hand; run `oncehost schema plan {}` to see what differs", plugin.id)
+                }
+            };
+            json!({ "refused": false, "status": status, "text": headed(&text) })
+        }
+    })
+}
+
+/// For people to read: the text that goes with each plugin.
+pub fn shown(done: &Json) -> String {
+    let text = |plugin: &Json| plugin["text"].as_str().unwrap_or_default().trim_end().to_owned();
+    let texts: Vec<String> = done["plugins"].as_array().into_iter().flatten().map(text).collect();
+    if texts.is_empty() { "no plugins".to_owned() } else { texts.join("\n") }
+}
+
+/// What is to be said about the tables of a plugin that are not as its `schema.sql` says: `are not there yet`.
+pub async fn pending(app: &Arc<App>, plugin: &Plugin) -> Option<String> {
+    if !app.database(&plugin.id).exists() {
+        // Without a database there is nothing to compare, and no reason to make one.
+        return (!plugin.schema.tables.is_empty()).then(|| "are not there yet".to_owned());
+    }
+    let wanted = plugin.schema.clone();
+    let look = move |shared: &Arc<Database>| schema::status(&shared.lock(), &wanted);
+    let looked = app.lane(&plugin.id).exclusive(look).await;
+    match looked.and_then(|status| status.map_err(Failure::from)) {
+        Ok(status) if status.state == schema::State::Equal => None,
+        Ok(_) => Some("are not as schema.sql says".to_owned()),
+        Err(failure) => Some(format!("cannot be looked at: {}", failure.detail)),
+    }
+}
+
+/// The flag that has a command meet this host's data: empty where that is the usual folder.
+pub fn data_flag(app: &App) -> String {
+    let data = &app.settings.data;
+    let usual = *data == crate::config::Settings::default().data;
+    if usual { String::new() } else { format!(" --data {}", data.display()) }
+}
