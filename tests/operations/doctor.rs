@@ -41,7 +41,10 @@ fn healthy_host_has_no_complaints_while_it_runs_and_after() {
 fn what_is_wrong_is_named_with_its_place() {
     let folders = shop();
     drop(folders.dev());
-    write(&folders.plugins().join("shop/handlers/add.ts"), "export function handle() {\n  for (const i = 0; ; i++) {}\n}\n");
+    write(
+        &folders.plugins().join("shop/handlers/add.ts"),
+        "export function handle() {\n  for (const i = 0; ; i++) {}\n}\n",
+    );
     write(&folders.data().join("other.db"), &"no database ".repeat(1000));
     assert_eq!(complaints(&folders, 1), [fails("database", "other.db"), fails("plugin", "shop")]);
     let ended = run(folders.command(&["doctor"]));
