@@ -13,6 +13,7 @@ mod fairness;
 mod faults;
 mod gate;
 mod isolation;
+mod npm;
 mod lane;
 mod new;
 mod operations;

@@ -17,21 +17,27 @@ use super::{Action, Code, Entry, Fault, Flow, KeyRule, Kind, Plugin, Replay, act
 use crate::clock::Millis;
 use crate::failure::Failure;
 use crate::schema::{self, Schema};
-use crate::script::{Engine, EngineLimits, ScriptError};
+use crate::script::{Engine, EngineLimits, Exports, ScriptError};
 
 /// The engine that evaluates `config`, made once for a whole load and again only when it is spent.
 #[derive(Default)]
 pub(super) struct Evaluator(Option<Engine>);
 
 impl Evaluator {
-    fn config_of(&mut self, code: &Arc<Code>, entry: usize) -> Result<Option<Json>, ScriptError> {
-        if self.0.as_ref().is_none_or(Engine::is_spent) {
-            self.0 = Some(Engine::new(EngineLimits::default())?);
-        }
-        match &mut self.0 {
-            Some(engine) => engine.config_of(code, entry),
-            None => Ok(None),
-        }
+    fn exports_of(&mut self, code: &Arc<Code>, entry: usize) -> Result<Exports, ScriptError> {
+        let mut engine = match self.0.take().filter(|engine| !engine.is_spent()) {
+            Some(engine) => engine,
+            None => Engine::new(EngineLimits::default())?,
+        };
+        let exports = engine.exports_of(code, entry);
+        self.0 = Some(engine);
+        exports
+    }
+
+    /// Why the engine does not take a module, if it does not.
+    fn refusals(&self, code: &Arc<Code>) -> Vec<ScriptError> {
+        let Some(engine) = &self.0 else { return Vec::new() };
+        code.modules.iter().filter_map(|module| engine.refusal_of(code, module)).collect()
     }
 }
 
@@ -257,8 +263,14 @@ impl Checks<'_, '_> {
             let message = format!("exports no `handle`{hint}: write `export function handle(input, ctx) {{ … }}`");
             self.loader.faults.push(Fault::in_file(file.clone(), message));
         }
-        match self.evaluator.config_of(self.code, entry) {
-            Ok(config) => config,
+        match self.evaluator.exports_of(self.code, entry) {
+            Ok(found) => {
+                if exports.contains("handle") && !found.handles {
+                    let message = "exports a `handle` that is no function: write `export function handle(input, ctx) { … }`";
+                    self.loader.faults.push(Fault::in_file(file, message));
+                }
+                found.config
+            }
             Err(ScriptError::Host(Failure { detail, position: None, .. })) => {
                 let whole = Finding { path: Vec::new(), key: false, message: detail };
                 let source = &self.code.modules[entry].source;
@@ -266,10 +278,13 @@ impl Checks<'_, '_> {
                 None
             }
             Err(error) => {
-                let fault = self.thrown(file, error);
-                // What a shared file throws, it throws for each handler that imports it.
-                if !self.loader.faults.contains(&fault) {
-                    self.loader.faults.push(fault);
+                let refusals = self.evaluator.refusals(self.code);
+                for error in std::iter::once(error).chain(refusals) {
+                    let fault = self.thrown(file.clone(), error);
+                    // What a shared file throws, it throws for each handler that imports it.
+                    if !self.loader.faults.contains(&fault) {
+                        self.loader.faults.push(fault);
+                    }
                 }
                 None
             }

@@ -6,7 +6,6 @@ use std::sync::Arc;
 use rquickjs::context::EvalOptions;
 use rquickjs::promise::PromiseState;
 use rquickjs::{Array, CatchResultExt, Context, Ctx, Function, Persistent, Promise, Runtime, Value as JsValue};
-use serde_json::Value as Json;
 
 use super::errors::Judge;
 use super::limits::Stop;
@@ -14,9 +13,9 @@ use super::output::to_json;
 use super::realm::{self, Hooks};
 use super::state::State;
 use super::walk::Walk;
-use super::{Call, EngineLimits, Host, Level, RunLimits, ScriptError};
-use crate::failure::Failure;
-use crate::plugin::Code;
+use super::{Call, EngineLimits, Exports, Host, Level, RunLimits, ScriptError};
+use crate::failure::{Failure, Position};
+use crate::plugin::{Code, Module};
 
 /// Versions of a plugin's code that an engine keeps compiled: the one that runs, and one that ends.
 const KEPT_VERSIONS: usize = 2;
@@ -104,12 +103,12 @@ impl Engine {
         self.finish(outcome, collected)
     }
 
-    /// Instantiates a module and gives its export `config` as JSON (`None` where there is none): what the loader
-    /// needs. No host call is possible meanwhile.
+    /// Instantiates a module and looks at its exports `handle` and `config`: what the loader needs. No host call is
+    /// possible meanwhile.
     ///
     /// # Errors
     /// What the module's top level throws, or a `config` that is not JSON.
-    pub fn config_of(&mut self, code: &Arc<Code>, entry: usize) -> Result<Option<Json>, ScriptError> {
+    pub fn exports_of(&mut self, code: &Arc<Code>, entry: usize) -> Result<Exports, ScriptError> {
         let begin = self.compiled(code)?;
         let limits = RunLimits::default();
         let call =
@@ -117,11 +116,19 @@ impl Engine {
         self.state.begin(&call, Box::new(Nobody));
         let judge = self.judge(code);
         let (outcome, collected) = self.context.with(|ctx| {
-            let outcome = config(&ctx, &judge, &call, begin);
+            let outcome = exports(&ctx, &judge, &call, begin);
             (outcome, self.hooks.collected(&ctx).unwrap_or(true))
         });
-        let text = self.finish(outcome, collected)?;
-        Ok(text.and_then(|text| serde_json::from_str(&text).ok()))
+        self.finish(outcome, collected)
+    }
+
+    /// Compiles one module and nothing else; gives why the engine does not take it.
+    pub fn refusal_of(&self, code: &Arc<Code>, module: &Module) -> Option<ScriptError> {
+        let judge = self.judge(code);
+        self.context.with(|ctx| {
+            let refused = factory(&ctx, module).is_err();
+            refused.then(|| at_module(judge.pending(&ctx).0, Some(module)))
+        })
     }
 
     /// Whether the engine must be replaced before the next run: after an interrupt, out-of-memory, a stack
@@ -167,7 +174,7 @@ impl Engine {
         let judge = self.judge(code);
         let begin = self.context.with(|ctx| {
             compile(&ctx, &self.hooks, code)
-                .map_err(|_| judge.pending(&ctx).0)
+                .map_err(|module| at_module(judge.pending(&ctx).0, module.and_then(|index| code.modules.get(index))))
                 .map(|begin| Persistent::save(&ctx, begin))
         });
         self.state.end();
@@ -187,18 +194,36 @@ impl Drop for Engine {
     }
 }
 
-/// Evaluates each module's factory expression and links them.
-fn compile<'js>(ctx: &Ctx<'js>, hooks: &Hooks, code: &Code) -> rquickjs::Result<Function<'js>> {
-    let factories = Array::new(ctx.clone())?;
-    let imports = Array::new(ctx.clone())?;
+/// Evaluates each module's factory expression and links them. An error says in which module, if it is one's.
+fn compile<'js>(ctx: &Ctx<'js>, hooks: &Hooks, code: &Code) -> Result<Function<'js>, Option<usize>> {
+    let nowhere = |_| None;
+    let factories = Array::new(ctx.clone()).map_err(nowhere)?;
+    let imports = Array::new(ctx.clone()).map_err(nowhere)?;
     for (index, module) in code.modules.iter().enumerate() {
-        let mut options = EvalOptions::default();
-        options.filename = Some(module.path.clone());
-        let factory: Function<'js> = ctx.eval_with_options(module.js.as_str(), options)?;
-        factories.set(index, factory)?;
-        imports.set(index, module.imports.clone())?;
+        let factory = factory(ctx, module).map_err(|_| Some(index))?;
+        factories.set(index, factory).map_err(nowhere)?;
+        imports.set(index, module.imports.clone()).map_err(nowhere)?;
     }
-    hooks.linker.clone().restore(ctx)?.call((factories, imports))
+    let linker = hooks.linker.clone().restore(ctx).map_err(nowhere)?;
+    linker.call((factories, imports)).map_err(nowhere)
+}
+
+fn factory<'js>(ctx: &Ctx<'js>, module: &Module) -> rquickjs::Result<Function<'js>> {
+    let mut options = EvalOptions::default();
+    options.filename = Some(module.path.clone());
+    ctx.eval_with_options(module.js.as_str(), options)
+}
+
+/// Puts an error that has no place at the beginning of a module.
+fn at_module(error: ScriptError, module: Option<&Module>) -> ScriptError {
+    let begins = module.map(|module| Position { file: module.path.clone(), line: 1, column: 1 });
+    match error {
+        ScriptError::Thrown { message, stack, position } => {
+            ScriptError::Thrown { message, stack, position: position.or(begins) }
+        }
+        ScriptError::Limit { what, position } => ScriptError::Limit { what, position: position.or(begins) },
+        ScriptError::Business { .. } | ScriptError::Discard { .. } | ScriptError::Host(_) => error,
+    }
 }
 
 /// Calls the export, drives what it began, and writes the result.
@@ -309,26 +334,28 @@ fn unwritten(ctx: &Ctx<'_>, judge: &Judge<'_>, failure: Option<Failure>) -> (Scr
     }
 }
 
-fn config(
+fn exports(
     ctx: &Ctx<'_>,
     judge: &Judge<'_>,
     call: &Call<'_>,
     begin: Persistent<Function<'static>>,
-) -> Ran<Option<String>> {
-    let value = begin
-        .restore(ctx)
-        .and_then(|begin| {
-            judge.hooks.set_now(ctx, call.now)?;
-            judge.hooks.config_of.clone().restore(ctx)?.call::<_, JsValue<'_>>((begin, call.entry))
-        })
-        .map_err(|_| judge.pending(ctx))?;
+) -> Ran<Exports> {
+    let look = |begin: Persistent<Function<'static>>| -> rquickjs::Result<(bool, JsValue<'_>)> {
+        judge.hooks.set_now(ctx, call.now)?;
+        let begin = begin.restore(ctx)?;
+        let found: Array<'_> = judge.hooks.exports_of.clone().restore(ctx)?.call((begin, call.entry))?;
+        Ok((found.get(0)?, found.get(1)?))
+    };
+    let (handles, config) = look(begin).map_err(|_| judge.pending(ctx))?;
     drain(ctx, judge);
-    if value.is_undefined() {
-        return Ok(None);
+    if config.is_undefined() {
+        return Ok(Exports { handles, config: None });
     }
     let mut walk = Walk::new(ctx, judge.hooks, judge.state, call.limits.depth, call.limits.result);
-    let text = to_json(&mut walk, &value);
-    text.map(Some).map_err(|trouble| unwritten(ctx, judge, trouble.into_failure("config")))
+    match to_json(&mut walk, &config) {
+        Ok(text) => Ok(Exports { handles, config: serde_json::from_str(&text).ok() }),
+        Err(trouble) => Err(unwritten(ctx, judge, trouble.into_failure("config"))),
+    }
 }
 
 /// The host of a module that is only looked at.

@@ -118,6 +118,14 @@ pub struct Call<'a> {
     pub limits: &'a RunLimits,
 }
 
+/// What a handler file exports.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Exports {
+    /// Whether `handle` is a function.
+    pub handles: bool,
+    pub config: Option<serde_json::Value>,
+}
+
 /// Why a run gave no result.
 #[derive(Clone, Debug, PartialEq)]
 pub enum ScriptError {

@@ -281,3 +281,22 @@ fn faults_of_the_schema_have_their_line() {
     let found = faults(&[("plugin.json", r#"{ "id": "shop", "version": "1.0.0", "sharedTables": ["none"] }"#)]);
     assert!(found.len() == 1 && found[0].contains("none"), "{found:?}");
 }
+
+#[test]
+fn a_handle_that_is_no_function_is_refused() {
+    assert_eq!(
+        faults(&[("handlers/a.ts", "export const handle = 5"), ("events/b.ts", "export let handle")]),
+        [
+            "shop/handlers/a.ts: exports a `handle` that is no function: write `export function handle(input, ctx) { … }`",
+            "shop/events/b.ts: exports a `handle` that is no function: write `export function handle(input, ctx) { … }`",
+        ]
+    );
+}
+
+#[test]
+fn a_module_that_the_engine_cannot_compile_is_told_once_and_at_that_module() {
+    let deep = format!("export const deep = {}{}", "[".repeat(4_500), "]".repeat(4_500));
+    let handler = "import { deep } from '../lib/deep'\nexport function handle() { return deep }";
+    let found = faults(&[("lib/deep.ts", &deep), ("handlers/a.ts", handler), ("handlers/b.ts", handler)]);
+    assert!(found.len() == 1 && found[0].starts_with("shop/lib/deep.ts:1:1: "), "{found:?}");
+}

@@ -45,6 +45,20 @@
   hidden(prototype, "constructor", Fixed);
   hidden(globalThis, "Date", Fixed);
 
+  // The engine gives NaN for a field that is no number, and leaves the date as it was.
+  const { setTime } = prototype;
+  for (const field of ["FullYear", "Month", "Date", "Hours", "Minutes", "Seconds", "Milliseconds"]) {
+    const name = `setUTC${field}`;
+    const original = prototype[name];
+    const setter = {
+      [name](...parts) {
+        const time = apply(original, this, parts);
+        return Number.isNaN(time) ? apply(setTime, this, [NaN]) : time;
+      },
+    }[name];
+    defineProperty(setter, "length", { value: original.length });
+    hidden(prototype, name, setter);
+  }
   for (const field of ["FullYear", "Month", "Date", "Day", "Hours", "Minutes", "Seconds", "Milliseconds"]) {
     hidden(prototype, `get${field}`, prototype[`getUTC${field}`]);
     if (field !== "Day") hidden(prototype, `set${field}`, prototype[`setUTC${field}`]);
@@ -52,7 +66,7 @@
   const { getTime, toUTCString, getUTCFullYear } = prototype;
   const pieces = (date) => {
     const [day, number, month, year, time] = apply(toUTCString, date, []).split(" ");
-    return { day: `${day.slice(0, 3)} ${month} ${number} ${year}`, time: `${time} GMT+0000 (UTC)`, clock: time };
+    return { day: `${day.slice(0, 3)} ${month} ${number} ${year}`, time: `${time} GMT+0000 (Coordinated Universal Time)`, clock: time };
   };
   const two = (number) => String(number).padStart(2, "0");
   const american = (date) => `${two(date.getUTCMonth() + 1)}/${two(date.getUTCDate())}/${two(apply(getUTCFullYear, date, []))}`;

@@ -352,13 +352,16 @@
     linker(factories, imports) {
       return () => {
         const spaces = [];
+        // What the run's modules see as `globalThis`: libraries keep things there, and the realm's own is frozen.
+        const global = Object.create(globalThis);
+        hidden(global, "globalThis", global);
         const load = (index) => {
           let space = spaces[index];
           if (space === undefined) {
             space = { __proto__: null, [Symbol.toStringTag]: "Module" };
             defineProperty(space, Symbol.toStringTag, { enumerable: false });
             spaces[index] = space;
-            factories[index]((slot) => load(imports[index][slot]), space);
+            factories[index]((slot) => load(imports[index][slot]), space, global);
             freeze(space);
           }
           return space;
@@ -382,8 +385,9 @@
         ? Promise.resolve(result)
         : result;
     },
-    configOf(begin, entry) {
-      return begin()(entry).config;
+    exportsOf(begin, entry) {
+      const { handle, config } = begin()(entry);
+      return [typeof handle === "function", config];
     },
     // What an object that is neither plain nor an array is: [kind, payload].
     classify(value) {

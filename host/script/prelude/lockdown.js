@@ -4,7 +4,6 @@
   "use strict";
   const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf, setPrototypeOf, freeze } = Object;
   const { apply, ownKeys } = Reflect;
-  const { filter } = Array.prototype;
   return (hooks) => {
     const remove = (target, name) => {
       if (!delete target[name]) throw new Error(`cannot remove ${String(name)}`);
@@ -74,8 +73,8 @@
     };
     defineProperty(Function.prototype, "toString", { value: shown.toString, writable: true, configurable: true });
 
-    // A frozen prototype's data property cannot be shadowed by assignment (`this.name = …`): for the names that
-    // code does assign, an accessor whose setter makes an own property.
+    // A frozen prototype's data property cannot be shadowed by assignment (`this.name = …`, `wrapper.bind = …`): in
+    // its place comes an accessor whose setter makes an own property.
     const shadowable = (owner, name) => {
       const found = getOwnPropertyDescriptor(owner, name);
       if (found === undefined || !("value" in found) || !found.configurable) return;
@@ -144,18 +143,19 @@
     }
     walk();
 
-    const prototypes = apply(filter, [...found], [
-      (object) => typeof getOwnPropertyDescriptor(object, "constructor")?.value === "function",
-    ]);
+    const prototypes = new Set();
+    for (const object of found) {
+      if (typeof getOwnPropertyDescriptor(object, "constructor")?.value === "function") prototypes.add(object);
+      const prototype = typeof object === "function" ? getOwnPropertyDescriptor(object, "prototype")?.value : undefined;
+      if (prototype !== undefined) prototypes.add(prototype);
+    }
+    // Spread and destructuring of arrays are fast only while the engine finds its own function there.
+    const { iterator } = Symbol;
     for (const owner of prototypes) {
-      shadowable(owner, "constructor");
-      shadowable(owner, "toString");
-      if (owner === Error.prototype || owner instanceof Error) {
-        shadowable(owner, "name");
-        shadowable(owner, "message");
+      for (const key of ownKeys(owner)) {
+        if (owner !== Array.prototype || key !== iterator) shadowable(owner, key);
       }
     }
-    for (const name of ownKeys(Object.prototype)) shadowable(Object.prototype, name);
     walk();
     for (const object of found) freeze(object);
   };

@@ -65,7 +65,9 @@ impl Host for Fake {
 pub fn module(path: &str, body: &str, imports: Vec<usize>) -> Module {
     Module {
         path: path.to_owned(),
-        js: format!("(function (__import, __exports) {{ \"use strict\";{body}\n}})"),
+        js: format!(
+            "(function (__import, __exports, __global) {{ \"use strict\"; (function (globalThis) {{{body}\n}})(__global) }})"
+        ),
         map: oxc_sourcemap::SourceMap::new(None, vec![], None, vec![], vec![], vec![].into_boxed_slice(), None),
         source: String::new(),
         imports,

@@ -9,7 +9,9 @@ const reach = (visit, ctx, call) => {
     seen.set(value, path);
     waiting.push([path, value, fresh]);
   };
-  add("globalThis", globalThis, false);
+  // The run's own global object; what it inherits from is the realm's.
+  add("globalThis", Object.getPrototypeOf(globalThis), false);
+  add("<global>", globalThis, true);
   add("ctx", ctx, true);
   const made = {
     arrow: () => () => 1, func: () => function () {}, async: () => async () => 1, gen: () => function* () {},

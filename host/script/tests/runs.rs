@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 
+use super::super::Exports;
 use super::*;
 
 #[test]
@@ -80,8 +81,9 @@ fn a_missing_export_says_what_to_write() {
 fn config_is_read_without_a_call() {
     let code = code(&format!("const config = {{ kind: 'read' }}; {}", export("config")));
     let mut engine = Engine::new(EngineLimits::default()).unwrap();
-    assert_eq!(engine.config_of(&code, 0).unwrap(), Some(serde_json::json!({ "kind": "read" })));
-    assert_eq!(engine.config_of(&super::code(""), 0).unwrap(), None);
+    let config = Some(serde_json::json!({ "kind": "read" }));
+    assert_eq!(engine.exports_of(&code, 0).unwrap(), Exports { handles: false, config });
+    assert_eq!(engine.exports_of(&handler("() => 1"), 0).unwrap(), Exports { handles: true, config: None });
 }
 
 #[test]
@@ -119,7 +121,16 @@ fn time_stands_still_in_utc() {
     assert_eq!(
         once("() => [Date.now(), new Date(), new Date().getHours(), new Date().getTimezoneOffset(), String(new Date(0)), typeof Date()]")
             .unwrap(),
-        r#"[1700000000123,"2023-11-14T22:13:20.123Z",22,0,"Thu Jan 01 1970 00:00:00 GMT+0000 (UTC)","string"]"#
+        r#"[1700000000123,"2023-11-14T22:13:20.123Z",22,0,"Thu Jan 01 1970 00:00:00 GMT+0000 (Coordinated Universal Time)","string"]"#
+    );
+}
+
+#[test]
+fn fields_that_are_no_numbers_make_a_date_invalid() {
+    assert_eq!(
+        once("() => { const d = new Date(0); const told = d.setUTCMonth(NaN); const e = new Date(0); e.setFullYear(NaN); return [String(told), String(+d), String(+e), new Date(0).setHours(1), d.setUTCMonth.length] }")
+            .unwrap(),
+        r#"["NaN","NaN","NaN",3600000,2]"#
     );
 }
 
