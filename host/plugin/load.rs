@@ -266,7 +266,8 @@ impl Checks<'_, '_> {
         match self.evaluator.exports_of(self.code, entry) {
             Ok(found) => {
                 if exports.contains("handle") && !found.handles {
-                    let message = "exports a `handle` that is no function: write `export function handle(input, ctx) { … }`";
+                    let message =
+                        "exports a `handle` that is no function: write `export function handle(input, ctx) { … }`";
                     self.loader.faults.push(Fault::in_file(file, message));
                 }
                 found.config

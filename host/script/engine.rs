@@ -334,12 +334,7 @@ fn unwritten(ctx: &Ctx<'_>, judge: &Judge<'_>, failure: Option<Failure>) -> (Scr
     }
 }
 
-fn exports(
-    ctx: &Ctx<'_>,
-    judge: &Judge<'_>,
-    call: &Call<'_>,
-    begin: Persistent<Function<'static>>,
-) -> Ran<Exports> {
+fn exports(ctx: &Ctx<'_>, judge: &Judge<'_>, call: &Call<'_>, begin: Persistent<Function<'static>>) -> Ran<Exports> {
     let look = |begin: Persistent<Function<'static>>| -> rquickjs::Result<(bool, JsValue<'_>)> {
         judge.hooks.set_now(ctx, call.now)?;
         let begin = begin.restore(ctx)?;

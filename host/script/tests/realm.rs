@@ -163,7 +163,10 @@ fn ordinary_code_still_works() {
             "true",
         ),
         ("const f = () => 1; f.toString = () => 'f'; return String(f)", r#""f""#),
-        ("const f = () => 1; f.bind = 1; f.call = 2; f.apply = 3; return [f.bind, f.call, f.apply, (() => 4).bind(0)()]", "[1,2,3,4]"),
+        (
+            "const f = () => 1; f.bind = 1; f.call = 2; f.apply = 3; return [f.bind, f.call, f.apply, (() => 4).bind(0)()]",
+            "[1,2,3,4]",
+        ),
         (
             "const a = [1]; a.push = (x) => x; a.map = 1; class P extends Promise {} ; const p = Object.create(Map.prototype); p.get = (k) => k; return [a.push(7), a.map, a.length, p.get(5), [3].push(4)]",
             "[7,1,1,5,2]",
@@ -172,7 +175,10 @@ fn ordinary_code_still_works() {
             "const g = Object.create(Iterator.prototype); g[Symbol.iterator] = function () { return this }; g.next = () => ({ done: true }); return [...g]",
             "[]",
         ),
-        ("const f = 'x'; globalThis.kept ??= 5; globalThis.Array2 = Array; return [globalThis.kept, globalThis.globalThis === globalThis, globalThis.Array2 === Array, 'store' in globalThis]", "[5,true,true,true]"),
+        (
+            "const f = 'x'; globalThis.kept ??= 5; globalThis.Array2 = Array; return [globalThis.kept, globalThis.globalThis === globalThis, globalThis.Array2 === Array, 'store' in globalThis]",
+            "[5,true,true,true]",
+        ),
         ("const d = new Date(0); d.toString = () => 'd'; return String(d)", r#""d""#),
         (
             "class D extends Date { day() { return this.getUTCDate() } } return [new D(0).day(), new D(0) instanceof Date, D.now() === Date.now()]",
