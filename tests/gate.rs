@@ -400,3 +400,14 @@ fn key_that_is_used_again_after_its_mark_does_not_hold_up_the_clearing() {
     host.clock.advance(day);
     assert_eq!(host.block_on(host.app.clear_expired()).unwrap(), (0, 1));
 }
+
+#[test]
+fn thrown_error_of_an_own_class_is_placed_where_it_is_thrown() {
+    let mut all = files(SHOP);
+    let handler = "class Own extends Error {}\nclass Told extends Error { constructor(m: string) { super(m); this.name = 'Told' } }\n\
+                   export function handle(input: { told: boolean }) {\n  if (input.told) throw new Told('x')\n  throw new Own('y')\n}\n";
+    all.push(("shop/handlers/own.ts".to_owned(), handler.to_owned()));
+    let host = Host::new(all.iter().map(|(path, text)| (path.as_str(), text.as_str())));
+    let line = |body: &str| host.read("shop", "own", body).json()["position"]["line"].clone();
+    assert_eq!((line(r#"{"told":true}"#), line(r#"{"told":false}"#)), (json!(4), json!(5)));
+}

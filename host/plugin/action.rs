@@ -54,7 +54,8 @@ fn input(schema: &Reader<'_>) -> Option<InputSchema> {
         schema.fault("must be a JSON Schema, an object such as { type: 'object', properties: { … } }");
         return None;
     }
-    match jsonschema::validator_for(schema.value) {
+    // Formats too: an author who writes `date-time` means it.
+    match jsonschema::options().should_validate_formats(true).build(schema.value) {
         Ok(validator) => Some(InputSchema { source: schema.value.clone(), validator }),
         Err(error) => {
             let pointer = error.instance_path().to_string();

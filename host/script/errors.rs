@@ -122,9 +122,11 @@ impl Judge<'_> {
         })
     }
 
-    /// Maps a stack to the TypeScript source, without the host's own frames; and the first frame's place.
+    /// Maps a stack to the TypeScript source, without the host's own frames; and the place where it was thrown. The
+    /// engine takes an error's stack where it is made, so that the frames of an error class's constructors come first:
+    /// by the custom of capital initials, those are passed over where another frame follows.
     pub fn stack(&self, raw: &str) -> (String, Option<Position>) {
-        let mut first = None;
+        let (mut first, mut thrown_at) = (None, None);
         let mut lines = Vec::new();
         for line in raw.lines() {
             let Some((before, place, after)) = place_in(line) else {
@@ -137,12 +139,15 @@ impl Judge<'_> {
             match self.code.position(place.path, place.line, place.column) {
                 Some(position) => {
                     lines.push(format!("{before}{position}{after}"));
+                    if !before.trim_start().trim_start_matches("at ").starts_with(char::is_uppercase) {
+                        thrown_at.get_or_insert(position.clone());
+                    }
                     first.get_or_insert(position);
                 }
                 None => lines.push(format!("{before}{}{after}", place.path)),
             }
         }
-        (lines.join("\n"), first)
+        (lines.join("\n"), thrown_at.or(first))
     }
 }
 

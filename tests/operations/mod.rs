@@ -7,6 +7,7 @@ use crate::support::scenario::files;
 use crate::support::shop::SHOP;
 
 mod backups;
+mod doctor;
 mod logs;
 mod machine;
 mod measures;

@@ -1,5 +1,6 @@
 import type { ActionConfig, HandlerCtx } from '@oncehost/sdk/plugin'
 import { INSTANT } from '../../lib/instant.ts'
+import { TEXT } from '../../lib/text.ts'
 import { must } from '../../lib/must.ts'
 
 export const config = {
@@ -10,11 +11,11 @@ export const config = {
     type: 'object',
     required: ['event_key', 'crossed_at', 'obj_id', 'region_id'],
     properties: {
-      event_key: { type: 'string', minLength: 1, maxLength: 500 },
-      crossed_at: { type: 'string', pattern: INSTANT },
-      obj_id: { type: 'string', minLength: 1, maxLength: 100 },
-      region_id: { type: 'string', minLength: 1, maxLength: 100 },
-      camera_id: { type: 'string', minLength: 1, maxLength: 100 },
+      event_key: { type: 'string', pattern: TEXT, minLength: 1, maxLength: 500 },
+      crossed_at: { type: 'string', format: 'date-time', pattern: INSTANT },
+      obj_id: { type: 'string', pattern: TEXT, minLength: 1, maxLength: 100 },
+      region_id: { type: 'string', pattern: TEXT, minLength: 1, maxLength: 100 },
+      camera_id: { type: 'string', pattern: TEXT, minLength: 1, maxLength: 100 },
       from_lane: { type: 'integer' },
       to_lane: { type: 'integer' },
       speed_kmh: { type: 'number', minimum: 0 },
