@@ -109,6 +109,26 @@ const OPERATORS: [&str; 12] =
 const TABLES: [&str; 8] =
     ["'t'", "'t'", "'t'", "'t'", "'_oncehost_keys'", "'sqlite_master'", "'vault.t'", "'t; DROP TABLE t'"];
 
+/// Such as a well-behaved script would write, so that what is behind the checks is reached too.
+const CONDITIONS: [&str; 8] = [
+    "{ id: { ne: 'q' } }",
+    "{ note: { startsWith: '' } }",
+    "{ n: { isNull: true } }",
+    "{ or: [{ id: { eq: 'a' } }, { n: { gte: 0 } }] }",
+    "{ id: { in: ['a', 'b', '1', ''] } }",
+    "{ id: { eq: 'a' } }",
+    "{ id: { eq: 'b' }, flag: { ne: true } }",
+    "{ createdAt: { lt: '2999-01-01T00:00:00Z' } }",
+];
+const RECORDS: [&str; 6] = [
+    "{ id: 'a', n: 1 }",
+    "{ id: 'b', note: 'mine', flag: true }",
+    "{ n: 7 }",
+    "{ note: 'x', flag: false, r: 1.5 }",
+    "{ data: { a: [1] }, at: new Date(), raw: new Uint8Array([1]) }",
+    "{ n: { inc: 1 }, note: null }",
+];
+
 fn value(dice: &mut Dice, depth: usize) -> String {
     match dice.below(if depth > 3 { 6 } else { 8 }) {
         6 => format!("[{}, {}]", value(dice, depth + 1), value(dice, depth + 1)),
@@ -118,12 +138,18 @@ fn value(dice: &mut Dice, depth: usize) -> String {
 }
 
 fn record(dice: &mut Dice, depth: usize) -> String {
+    if depth == 0 && dice.below(2) == 0 {
+        return dice.of(&RECORDS).to_owned();
+    }
     let members: Vec<_> =
         (0..dice.below(4)).map(|_| format!("[{:?}]: {}", dice.of(&COLUMNS), value(dice, depth + 1))).collect();
     format!("{{ {} }}", members.join(", "))
 }
 
 fn condition(dice: &mut Dice, depth: usize) -> String {
+    if depth == 0 && dice.below(2) == 0 {
+        return dice.of(&CONDITIONS).to_owned();
+    }
     match dice.below(10) {
         0 => value(dice, 2),
         1 => "{}".to_owned(),
@@ -157,6 +183,9 @@ fn call(dice: &mut Dice) -> String {
         3 => format!("store.delete({table}, {})", condition(dice, 0)),
         4 => format!("store.get({table}, {})", condition(dice, 0)),
         5 | 6 => {
+            if dice.below(2) == 0 {
+                return format!("store.list('t', {{ where: {} }})", condition(dice, 0));
+            }
             let (order, cursor) = (value(dice, 2), value(dice, 3));
             let order = if dice.below(2) == 0 { format!("{{ [{:?}]: 'desc' }}", dice.of(&COLUMNS)) } else { order };
             let cursor = if dice.below(2) == 0 { "undefined".to_owned() } else { cursor };
