@@ -3,6 +3,7 @@
 //! end when there is nothing to do.
 
 use std::path::PathBuf;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -28,6 +29,9 @@ pub use watchdog::Watchdog;
 
 /// Bytes of a lane thread's stack: the script engine's share (see `EngineLimits::stack`) and the host's own.
 const THREAD_STACK: usize = 8 << 20;
+
+/// Threads of one plugin that may hang in runs that were given up. Each of them keeps a processor busy.
+const MOST_STUCK: usize = 4;
 
 /// What an invocation came to.
 pub type Reply = Result<Outcome, InvokeError>;
@@ -95,6 +99,8 @@ pub struct Lane {
     metrics: Arc<PluginMetrics>,
     write: Mutex<Door<Work>>,
     read: Mutex<Door<Job>>,
+    /// Threads that still hang in runs that were given up.
+    stuck: AtomicUsize,
     /// Told each time a thread ends.
     ended: Notify,
 }
@@ -130,6 +136,7 @@ impl Lane {
             settings,
             write: Mutex::default(),
             read: Mutex::default(),
+            stuck: AtomicUsize::new(0),
             ended: Notify::new(),
         })
     }
@@ -137,13 +144,21 @@ impl Lane {
     /// Does an invocation and gives its reply, once what it rests on is on disk.
     ///
     /// # Errors
-    /// See [`InvokeError`]; `OVERLOADED` when the queue is full.
+    /// See [`InvokeError`]; `OVERLOADED` when the queue is full, or too many runs hang.
     pub async fn invoke(
         self: &Arc<Self>,
         invocation: Arc<Invocation>,
         kind: Kind,
         hold: Option<tokio::sync::OwnedMutexGuard<()>>,
     ) -> Reply {
+        let stuck = self.stuck.load(Ordering::Relaxed);
+        if stuck >= MOST_STUCK {
+            let text = format!(
+                "{stuck} runs of {} were given up and still keep processors busy; it is served again when some have ended",
+                self.plugin
+            );
+            return Err(Failure::new(Code::Overloaded, text).into());
+        }
         let (reply, answer) = oneshot::channel();
         let job = Job { invocation, reply, _hold: hold };
         match kind {

@@ -1,6 +1,7 @@
 //! Threads that run read actions, each with a connection that cannot write.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::kept::KeptEngine;
 use super::queue::{Queue, Taken};
@@ -52,6 +53,7 @@ impl Reader {
             let reply = self.run(&desk, &invocation, &tx);
             if !tx.is_current() {
                 // Relieved by the watchdog, which has answered and no longer counts this thread.
+                self.lane.stuck.fetch_sub(1, Ordering::Relaxed);
                 return;
             }
             for job in std::mem::take(&mut *lock(&desk.backlog)) {
@@ -86,6 +88,7 @@ impl Reader {
         let desk = Desk::new(shared, self.lane.metrics.clone(), move |_| {
             let mut door = lock(&lane.read);
             door.threads -= 1;
+            lane.stuck.fetch_add(1, Ordering::Relaxed);
             if !queue.is_empty()
                 && let Err(failure) = start(&lane, &queue, &mut door)
             {

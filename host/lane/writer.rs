@@ -1,6 +1,7 @@
 //! The one thread that writes a plugin's database.
 
 use std::sync::Arc;
+use std::sync::atomic::Ordering;
 
 use super::group::{Parted, commit_together};
 use super::queue::{Queue, Taken};
@@ -40,8 +41,9 @@ pub(super) fn start(
             let desk = writer.sit_down(shared);
             writer.serve(&desk, jobs)
         });
-        if ended.and_then(|()| writer.work()).is_ok() {
-            lane.ended.notify_waiters();
+        match ended.and_then(|()| writer.work()) {
+            Ok(()) => lane.ended.notify_waiters(),
+            Err(Parted) => drop(lane.stuck.fetch_sub(1, Ordering::Relaxed)),
         }
     })?;
     door.threads += 1;
@@ -141,7 +143,8 @@ impl Writer {
         let (lane, queue, connection) = (self.lane.clone(), self.queue.clone(), shared.clone());
         let desk = Desk::new(shared, self.lane.metrics.clone(), move |jobs| {
             let mut door = lock(&lane.write);
-            // The stuck thread no longer counts.
+            // The stuck thread no longer counts as one that works.
+            lane.stuck.fetch_add(1, Ordering::Relaxed);
             door.threads -= 1;
             if let Err(failure) = start(&lane, &queue, Some((connection.clone(), jobs)), &mut door) {
                 // Who waits is told that the outcome is unknown.
