@@ -11,7 +11,7 @@ use std::time::Duration;
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{Signal, SignalKind, signal};
-use tokio::sync::watch;
+use tokio::sync::{oneshot, watch};
 
 use crate::app::{App, StartError};
 use crate::clock::SystemClock;
@@ -296,8 +296,26 @@ impl Signals {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())?, hangup })
     }
 
+    /// What ends with the first of them, and what ends with the next one after it. One receiver serves both, in turn:
+    /// with a receiver each, two signals that come close together could be one to the second.
+    pub fn stop_and_hurry(mut self) -> (impl Future<Output = ()>, impl Future<Output = ()>) {
+        let (pass_on, passed) = oneshot::channel::<Self>();
+        let stop = async move {
+            self.next().await;
+            // Nobody waits for the second where the host has ended already.
+            let _ended = pass_on.send(self);
+        };
+        let hurry = async move {
+            match passed.await {
+                Ok(mut signals) => signals.next().await,
+                Err(_) => std::future::pending().await,
+            }
+        };
+        (stop, hurry)
+    }
+
     /// Waits for the next of them.
-    pub async fn next(&mut self) {
+    async fn next(&mut self) {
         let Self { terminate, interrupt, hangup } = self;
         let hung_up = async {
             match hangup {

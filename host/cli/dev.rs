@@ -27,8 +27,7 @@ pub(super) struct Dev {
 impl Dev {
     pub(super) async fn run(self, settings: Settings) -> Result<(), Fail> {
         serve::check_loopback(settings.listen).map_err(|error| Fail::Usage(error.0))?;
-        let mut first = Signals::take()?;
-        let mut second = Signals::take()?;
+        let (stop, hurry) = Signals::take()?.stop_and_hurry();
         let app = serve::open(Settings { dev: true, apply_schema: self.apply_schema, ..settings })?;
         let server = Server::start(app).await?;
         let tables = if self.apply_schema { apply(server.app()).await } else { pending(server.app()).await };
@@ -36,15 +35,11 @@ impl Dev {
         if greeted != Err(Fail::Pipe) {
             greeted?;
         }
-        let hurry = async {
-            second.next().await;
-            second.next().await;
-        };
         let app = server.app().clone();
         // A terminal that went away does not end the host.
         let following = reload::follow(&app, |text| drop(print(text)));
         tokio::select! {
-            ended = server.run(first.next(), hurry) => Ok(ended?),
+            ended = server.run(stop, hurry) => Ok(ended?),
             () = following => Ok(()),
         }
     }

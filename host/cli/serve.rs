@@ -20,8 +20,7 @@ pub(super) struct Serve {}
 
 impl Serve {
     pub(super) async fn run(self, settings: Settings) -> Result<(), Fail> {
-        let mut first = Signals::take()?;
-        let mut second = Signals::take()?;
+        let (stop, hurry) = Signals::take()?.stop_and_hurry();
         let app = serve::open(Settings { dev: false, ..settings })?;
         let server = Server::start(app).await?;
         let app = server.app();
@@ -42,10 +41,6 @@ impl Serve {
         if greeted != Err(Fail::Pipe) {
             greeted?;
         }
-        let hurry = async {
-            second.next().await;
-            second.next().await;
-        };
-        Ok(server.run(first.next(), hurry).await?)
+        Ok(server.run(stop, hurry).await?)
     }
 }
