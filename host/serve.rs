@@ -1,9 +1,10 @@
 //! Start and stop, in order: the app, the addresses, the requests; and back.
 
-use std::fs::File;
+use std::fs::{DirBuilder, File, Permissions};
 use std::io;
 use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
+use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use std::time::Duration;
@@ -265,17 +266,22 @@ impl Reach {
 }
 
 /// Binds the local socket, open to the owner only. The app holds the lock of the folder, so a socket that is there
-/// was left behind by a host that died.
+/// was left behind by a host that died. It is bound where nobody else comes and moved when its mode is set: the
+/// process's umask would do the same, but also to whatever other threads make at that moment.
 fn bind_local(data: &Path) -> io::Result<UnixListener> {
     let reach = Reach::of(data)?;
-    match std::fs::remove_file(&reach.path) {
+    let private = reach.path.with_file_name(".new");
+    match std::fs::remove_dir_all(&private) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => return Err(error),
         _ => {}
     }
-    let before = rustix::process::umask(rustix::fs::Mode::from_raw_mode(0o177));
-    let bound = UnixListener::bind(&reach.path);
-    rustix::process::umask(before);
-    bound
+    DirBuilder::new().mode(0o700).create(&private)?;
+    let socket = private.join("socket");
+    let bound = UnixListener::bind(&socket)?;
+    std::fs::set_permissions(&socket, Permissions::from_mode(0o600))?;
+    std::fs::rename(&socket, &reach.path)?;
+    std::fs::remove_dir(&private)?;
+    Ok(bound)
 }
 
 /// The signals that end a host.
@@ -339,7 +345,6 @@ fn ignores_hangup() -> bool {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::os::unix::fs::PermissionsExt;
 
     fn settings(data: &Path) -> Settings {
         let plugins = data.join("plugins");
