@@ -2,9 +2,15 @@
 
 use std::fmt::Debug;
 use std::sync::atomic::{AtomicI64, Ordering};
+use std::time::Duration;
 
 /// Milliseconds since 1970-01-01T00:00:00Z.
 pub type Millis = i64;
+
+/// A duration in milliseconds; the longest there is where it is longer.
+pub fn millis(duration: Duration) -> Millis {
+    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
+}
 
 /// Where the time of day comes from.
 pub trait Clock: Send + Sync + Debug {
@@ -20,8 +26,8 @@ impl Clock for SystemClock {
     #[expect(clippy::disallowed_methods, reason = "the one place where the machine's clock is read")]
     fn now(&self) -> Millis {
         match std::time::SystemTime::now().duration_since(std::time::UNIX_EPOCH) {
-            Ok(since) => Millis::try_from(since.as_millis()).unwrap_or(Millis::MAX),
-            Err(before) => -Millis::try_from(before.duration().as_millis()).unwrap_or(Millis::MAX),
+            Ok(since) => millis(since),
+            Err(before) => -millis(before.duration()),
         }
     }
 }

@@ -130,7 +130,7 @@ const PREFIX: &str = "ONCEHOST_";
 impl Settings {
     /// The instants at or before which replies, and marks, were committed that are no longer kept at `now`.
     pub fn kept_since(&self, now: i64) -> (i64, i64) {
-        let before = |kept: Duration| now.saturating_sub(i64::try_from(kept.as_millis()).unwrap_or(i64::MAX));
+        let before = |kept: Duration| now.saturating_sub(crate::clock::millis(kept));
         (before(self.reply_kept), before(self.mark_kept))
     }
 

@@ -40,14 +40,18 @@ impl Ids for SystemIds {
 /// A UUIDv8 made of the first 16 bytes of SHA-256 over `parts`, each preceded by its length as 4 bytes,
 /// big-endian. Equal parts give equal ids, on every host and for ever.
 pub fn derived(parts: &[&str]) -> Uuid {
+    let mut first = [0_u8; 16];
+    first.copy_from_slice(&digest(parts)[..16]);
+    Uuid::new_v8(first)
+}
+
+/// SHA-256 over `parts`, each preceded by its length as 4 bytes, big-endian, so that no two lists read alike.
+pub fn digest(parts: &[&str]) -> [u8; 32] {
     let mut hash = Sha256::new();
     for part in parts {
         let length = u32::try_from(part.len()).unwrap_or(u32::MAX);
         hash.update(length.to_be_bytes());
         hash.update(part.as_bytes());
     }
-    let digest: [u8; 32] = hash.finalize().into();
-    let mut first = [0_u8; 16];
-    first.copy_from_slice(&digest[..16]);
-    Uuid::new_v8(first)
+    hash.finalize().into()
 }

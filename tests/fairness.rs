@@ -5,16 +5,17 @@ use std::sync::mpsc;
 use std::task::{Context, Poll, Waker};
 
 use oncehost::failure::{Code, Failure};
-use oncehost::idempotency::{self, CallError, Caller, Reply, Request};
+use oncehost::idempotency::{self, Caller, Request};
+use oncehost::invoke::{InvokeError, Outcome};
 
 use crate::support::host::Host;
 use crate::support::scenario::files;
 use crate::support::shop::SHOP;
 
-type Call = Pin<Box<dyn Future<Output = Result<Reply, CallError>>>>;
+type Call = Pin<Box<dyn Future<Output = Result<Outcome, InvokeError>>>>;
 
 fn shop(queue: usize) -> Host {
-    Host::with(files(SHOP).iter().map(|(path, text)| (path.as_str(), text.as_str())), |settings| {
+    Host::with(files(SHOP), |settings| {
         settings.queue = queue;
     })
 }
@@ -29,7 +30,7 @@ fn add(host: &Host, tenant: &str, code: &str) -> Call {
 }
 
 /// Lets calls come as far as the queue, in this order, while the writer is kept busy; then lets them all be done.
-fn queued(host: &Host, mut calls: Vec<Call>) -> Vec<Result<Reply, CallError>> {
+fn queued(host: &Host, mut calls: Vec<Call>) -> Vec<Result<Outcome, InvokeError>> {
     let lane = host.app.lane("shop");
     let (busy, is_busy) = mpsc::channel();
     let (go_on, may_go_on) = mpsc::channel::<()>();
@@ -59,8 +60,8 @@ fn queued(host: &Host, mut calls: Vec<Call>) -> Vec<Result<Reply, CallError>> {
         .collect()
 }
 
-fn overloaded(done: &Result<Reply, CallError>) -> bool {
-    matches!(done, Err(CallError::Failure(Failure { code: Code::Overloaded, .. })))
+fn overloaded(done: &Result<Outcome, InvokeError>) -> bool {
+    matches!(done, Err(InvokeError::Failure(Failure { code: Code::Overloaded, .. })))
 }
 
 #[test]

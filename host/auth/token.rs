@@ -8,7 +8,7 @@ use std::time::Duration;
 use sha2::{Digest, Sha256};
 
 use super::{Caller, User, is_tenant, scope};
-use crate::clock::{Clock, Millis};
+use crate::clock::{Clock, Millis, millis};
 use crate::failure::{Code, Failure};
 use crate::ids::Ids;
 use crate::store::StoreError;
@@ -94,7 +94,6 @@ impl Tokens {
     pub fn create(&self, new: NewToken, clock: &dyn Clock, ids: &dyn Ids) -> Result<(String, TokenRow), Failure> {
         check(&new).map_err(|why| Failure::new(Code::Validation, why))?;
         let (secret, now) = (new_secret()?, clock.now());
-        let length = |expires: Duration| Millis::try_from(expires.as_millis()).unwrap_or(Millis::MAX);
         let row = TokenRow {
             id: ids.rising(now).to_string(),
             hash: hash_of(&secret),
@@ -103,7 +102,7 @@ impl Tokens {
             subject: new.subject,
             scopes: new.scopes,
             created_at: now,
-            expires_at: new.expires.map(|expires| now.saturating_add(length(expires))),
+            expires_at: new.expires.map(|expires| now.saturating_add(millis(expires))),
             revoked_at: None,
         };
         self.db.add_token(&row)?;

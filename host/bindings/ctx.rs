@@ -1,7 +1,6 @@
 //! `ctx`: who calls, what runs, and the ids derived from that.
 
 use serde_json::json;
-use sha2::{Digest, Sha256};
 
 use super::{Bindings, Scope};
 use crate::codec::Value;
@@ -27,13 +26,7 @@ pub fn members(scope: &Scope) -> String {
 
 /// What `Math.random` is seeded from: the same for each try of one intent (spec §4).
 pub fn seed(scope: &Scope) -> [u8; 32] {
-    let mut hash = Sha256::new();
-    let last = scope.key.as_ref().unwrap_or(&scope.invocation);
-    for part in [scope.tenant.as_str(), &scope.operation, last] {
-        hash.update(u32::try_from(part.len()).unwrap_or(u32::MAX).to_be_bytes());
-        hash.update(part.as_bytes());
-    }
-    hash.finalize().into()
+    ids::digest(&[&scope.tenant, &scope.operation, scope.key.as_ref().unwrap_or(&scope.invocation)])
 }
 
 /// `ctx.stableId(scope)`

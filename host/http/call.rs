@@ -12,7 +12,8 @@ use super::door::{self, RequestId};
 use super::reply::{self, KEY};
 use super::{Shared, body};
 use crate::failure::{Code, Failure};
-use crate::idempotency::{self, CallError, Reply, Request};
+use crate::idempotency::{self, Request};
+use crate::invoke::{InvokeError, Outcome};
 use crate::trace::Origin;
 
 /// Invokes an action.
@@ -39,7 +40,7 @@ async fn run(
     origin: Origin,
     headers: &HeaderMap,
     body: Body,
-) -> Result<Reply, CallError> {
+) -> Result<Outcome, InvokeError> {
     body::check_type(headers)?;
     let body = body::read(headers, body, shared.app.settings.body_limit).await?;
     let key = headers.get_all(KEY).iter().map(|line| line.as_bytes().to_vec()).collect();

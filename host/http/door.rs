@@ -16,7 +16,7 @@ use super::{Door, Shared};
 use crate::auth::scope::OPERATOR;
 use crate::auth::{Caller, is_tenant};
 use crate::failure::{Code, Failure};
-use crate::idempotency::CallError;
+use crate::invoke::InvokeError;
 
 /// The id of one request, in its reply and in the log.
 #[derive(Clone, Debug)]
@@ -205,10 +205,10 @@ fn tenant(headers: &HeaderMap) -> Result<String, Failure> {
 
 impl Shared {
     /// The reply to an error; what the caller could not have put right is logged.
-    pub(super) fn problem(&self, error: impl Into<CallError>, RequestId(id): &RequestId) -> Response<Body> {
+    pub(super) fn problem(&self, error: impl Into<InvokeError>, RequestId(id): &RequestId) -> Response<Body> {
         let error = error.into();
         let problem = Problem::new(&error, id, self.app.settings.dev);
-        if let (500.., CallError::Failure(failure)) = (problem.status, &error) {
+        if let (500.., InvokeError::Failure(failure)) = (problem.status, &error) {
             let (code, detail) = (failure.code.name(), &failure.detail);
             let place = failure.position.as_ref().map(ToString::to_string);
             let details = (!failure.details.is_null()).then(|| failure.details.to_string());

@@ -3,7 +3,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use crate::failure::{Code, Failure};
-use crate::idempotency::CallError;
+use crate::invoke::InvokeError;
 
 /// The number of a handler's own refusal (spec §5).
 const BUSINESS: u16 = 1000;
@@ -49,9 +49,9 @@ pub struct Problem {
 impl Problem {
     /// Renders an error. `explain` (in `dev`) adds what went wrong inside a script and where; otherwise only the log
     /// has that, under `request_id`.
-    pub fn new(error: &CallError, request_id: &str, explain: bool) -> Self {
+    pub fn new(error: &InvokeError, request_id: &str, explain: bool) -> Self {
         match error {
-            CallError::Business { name, message, status, details } => {
+            InvokeError::Business { name, message, status, details } => {
                 let status = if (400..=499).contains(status) { *status } else { 400 };
                 let mut body = document("business", "The plugin refused", status, message, BUSINESS, name);
                 body.insert("retryable".to_owned(), json!(false));
@@ -59,13 +59,13 @@ impl Problem {
                 add_details(&mut body, details);
                 Self { status, retry_after: None, body: Json::Object(body) }
             }
-            CallError::Discard { .. } => {
+            InvokeError::Discard { .. } => {
                 let failure = Failure::contract(
                     "an action threw Discard, which is for event handlers; to refuse a call, throw new BizError(name, text)",
                 );
                 Self::of_failure(&failure, request_id, explain)
             }
-            CallError::Failure(failure) => Self::of_failure(failure, request_id, explain),
+            InvokeError::Failure(failure) => Self::of_failure(failure, request_id, explain),
         }
     }
 
@@ -123,7 +123,7 @@ mod tests {
     use super::*;
     use crate::failure::{FieldFault, Position};
 
-    fn thrown() -> CallError {
+    fn thrown() -> InvokeError {
         let position = Some(Position { file: "orders/handlers/pay.ts".to_owned(), line: 7, column: 3 });
         let failure = Failure { position, ..Failure::new(Code::Script, "TypeError: x is undefined") };
         failure.with_details(json!({ "stack": "…" })).into()
@@ -186,7 +186,7 @@ mod tests {
 
     #[test]
     fn business_refusal_keeps_its_name_status_and_details_under_code_1000() {
-        let refusal = |status| CallError::Business {
+        let refusal = |status| InvokeError::Business {
             name: "REGION_CLOSED".to_owned(),
             message: "closed".to_owned(),
             status,
@@ -216,7 +216,7 @@ mod tests {
 
     #[test]
     fn discard_in_an_action_breaks_the_contract() {
-        let problem = Problem::new(&CallError::Discard { why: "old".to_owned() }, "r", false);
+        let problem = Problem::new(&InvokeError::Discard { why: "old".to_owned() }, "r", false);
         assert_eq!((problem.status, &problem.body["error"]), (500, &json!("CONTRACT")));
         assert!(problem.body["detail"].as_str().unwrap().contains("BizError"));
     }

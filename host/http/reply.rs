@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 
 use super::problem::Problem;
 use crate::clock::Millis;
-use crate::idempotency::Reply;
+use crate::invoke::Outcome;
 
 pub(super) const REQUEST_ID: HeaderName = HeaderName::from_static("x-request-id");
 pub(super) const TENANT: HeaderName = HeaderName::from_static("x-tenant-id");
@@ -17,7 +17,7 @@ pub(super) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-repl
 pub(super) const EXPIRES: HeaderName = HeaderName::from_static("idempotency-expires");
 
 /// The body of a success: the recorded text goes out as it is, byte for byte.
-pub fn success_text(reply: &Reply) -> String {
+pub fn success_text(reply: &Outcome) -> String {
     let mut text = String::with_capacity(reply.data.len() + 20);
     text.push_str(r#"{"code":0,"data":"#);
     text.push_str(&reply.data);
@@ -26,7 +26,7 @@ pub fn success_text(reply: &Reply) -> String {
 }
 
 /// The answer to a call that succeeded.
-pub(super) fn success(reply: &Reply) -> Response<Body> {
+pub(super) fn success(reply: &Outcome) -> Response<Body> {
     let mut response = with_body(StatusCode::OK, "application/json", success_text(reply));
     let headers = response.headers_mut();
     if reply.replayed {
@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn success_carries_the_recorded_text_untouched() {
         let text = r#"{ "b":1.0,  "a":"\u0041" }"#;
-        let reply = Reply { data: text.into(), replayed: true, expires: Some(1_700_000_000_999) };
+        let reply = Outcome { data: text.into(), replayed: true, expires: Some(1_700_000_000_999) };
         assert_eq!(success_text(&reply), format!(r#"{{"code":0,"data":{text}}}"#));
         let response = success(&reply);
         assert_eq!(response.headers()["idempotent-replayed"], "true");
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn reply_that_was_not_recorded_has_no_key_headers() {
-        let response = success(&Reply { data: "null".into(), replayed: false, expires: None });
+        let response = success(&Outcome { data: "null".into(), replayed: false, expires: None });
         assert!(!response.headers().contains_key("idempotent-replayed"));
         assert!(!response.headers().contains_key("idempotency-expires"));
     }

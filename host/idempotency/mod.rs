@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 use crate::app::App;
 use crate::bindings::Scope;
-use crate::clock::Millis;
+use crate::clock::{Millis, millis};
 use crate::failure::{Code, Failure, FieldFault};
 use crate::invoke::{Cause, Claim, Invocation, InvokeError, Outcome};
 use crate::metrics::{self, PluginMetrics};
@@ -22,7 +22,6 @@ pub mod key;
 pub mod request;
 
 pub use crate::auth::{Caller, User};
-pub use crate::invoke::{InvokeError as CallError, Outcome as Reply};
 pub use in_flight::InFlight;
 use request::Fingerprint;
 
@@ -129,6 +128,9 @@ async fn keyed(
         Some(id) => Some(app.in_flight.wait(id, app.settings.key_wait, metrics).await?),
         None => None,
     };
+    let input_fault = action.input.as_ref().and_then(|schema| check_input(schema, &input));
+    // Parsed and written again: the engine's JSON reader then meets nothing but what was checked here.
+    let text = input.to_string();
     let subject = caller.user.as_ref().map(|user| user.subject.as_str());
     let cause: Box<dyn Cause> = match recorded {
         Some(id) => Box::new(HttpCall {
@@ -136,7 +138,7 @@ async fn keyed(
             fingerprint: Fingerprint::new(&input, &action.transient, subject),
             transient: action.transient.clone(),
             subject: subject.map(str::to_owned),
-            input: input.clone(),
+            input,
             replay: action.replay,
             reply_kept: millis(app.settings.reply_kept),
             mark_kept: millis(app.settings.mark_kept),
@@ -146,9 +148,8 @@ async fn keyed(
     let now = run.now;
     let invocation = Invocation {
         entry: action.entry,
-        input_fault: action.input.as_ref().and_then(|schema| check_input(schema, &input)),
-        // Parsed and written again: the engine's JSON reader then meets nothing but what was checked here.
-        input: input.to_string(),
+        input_fault,
+        input: text,
         limits: run_limits(app, &plugin, action.kind),
         engine: engine_limits(app, &plugin),
         payload_limit: size(plugin.limits.payload_bytes, app.settings.reply_limit),
@@ -241,10 +242,6 @@ fn engine_limits(app: &App, plugin: &Plugin) -> EngineLimits {
 
 fn size(own: Option<u64>, default: usize) -> usize {
     own.map_or(default, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
-}
-
-fn millis(duration: Duration) -> Millis {
-    Millis::try_from(duration.as_millis()).unwrap_or(Millis::MAX)
 }
 
 /// A call without a key: it runs each time.
