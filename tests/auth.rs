@@ -45,7 +45,7 @@ impl Heard {
 fn serve(change: impl FnOnce(&mut oncehost::config::Settings)) -> Host {
     let mut all = files(SHOP);
     all.extend(files(WHO));
-    Host::with(all.iter().map(|(path, text)| (path.as_str(), text.as_str())), |settings| {
+    Host::with(all, |settings| {
         settings.dev = false;
         change(settings);
     })
@@ -225,7 +225,7 @@ fn admin_paths_need_the_scope_operator() {
 #[test]
 fn tokens_cannot_be_made_over_the_port_of_dev() {
     let all = files(SHOP);
-    let host = Host::new(all.iter().map(|(path, text)| (path.as_str(), text.as_str())));
+    let host = Host::new(all);
     assert_eq!(ask(&host, "GET", "/admin/tokens", &[], "").error(), "NOT_FOUND");
 }
 
@@ -293,7 +293,7 @@ fn tenant_over_its_rate_waits_and_others_do_not() {
 
 #[test]
 fn serve_listens_beyond_loopback_only_with_credentials() {
-    let folders = Folders::new([]);
+    let folders = Folders::empty();
     std::fs::create_dir_all(folders.plugins()).unwrap();
     let refused = folders.command(&["serve", "--listen", "0.0.0.0:0"]).output().unwrap();
     let said = String::from_utf8(refused.stderr).unwrap();
@@ -325,7 +325,7 @@ fn serve_listens_beyond_loopback_only_with_credentials() {
 
 #[test]
 fn token_command_says_what_is_wrong_and_exits_2() {
-    let folders = Folders::new([]);
+    let folders = Folders::empty();
     for (args, hint) in [
         (&["--tenant", "acme", "--subject", "a", "--scope", "invok:x"][..], "did you mean invoke:x?"),
         (&["--tenant", "acme", "--subject", "a"][..], "--scope"),

@@ -3,13 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Barrier;
 
-use crate::support::host::{Answer, Host};
-use crate::support::scenario::files;
-use crate::support::shop::SHOP;
-
-fn shop() -> Host {
-    Host::new(files(SHOP).iter().map(|(path, text)| (path.as_str(), text.as_str())))
-}
+use crate::support::host::Answer;
+use crate::support::shop::host as shop;
 
 /// `callers` threads that begin together; `call` gets each one's number.
 fn at_once(callers: usize, call: impl Fn(usize) -> Answer + Sync) -> Vec<Answer> {

@@ -6,18 +6,13 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::support::long;
 use crate::support::process::{Folders, Process};
-use crate::support::scenario::files;
-use crate::support::shop::SHOP;
+use crate::support::shop::folders as shop;
 
 /// Callers that send beside each other.
 const CALLERS: usize = 8;
 
 /// What callers know: each key that was sent, with the body of its reply where one came.
 type Ledger = BTreeMap<String, Option<String>>;
-
-fn shop() -> Folders {
-    Folders::new(files(SHOP).iter().map(|(path, text)| (path.as_str(), text.as_str())))
-}
 
 fn body(key: &str) -> String {
     format!(r#"{{"code":"{key}"}}"#)

@@ -22,10 +22,6 @@ fn fixture() -> Vec<(String, String)> {
     files(&format!("{SHOP}{FILLER}"))
 }
 
-fn borrowed(files: &[(String, String)]) -> impl Iterator<Item = (&str, &str)> {
-    files.iter().map(|(path, text)| (path.as_str(), text.as_str()))
-}
-
 /// Sends, at the same moment, small calls and one that writes `bytes`; gives the small ones' answers and the large
 /// one's.
 fn small_beside_large(
@@ -50,8 +46,7 @@ fn small_beside_large(
 
 #[test]
 fn neighbours_of_a_call_that_fills_the_database_commit() {
-    let files = fixture();
-    let host = Host::new(borrowed(&files));
+    let host = Host::new(fixture());
     host.block_on(host.app.lane("shop").exclusive(|shared| {
         // 100 pages of 4 KiB: little rows fit for a while, 600,000 bytes never do.
         shared.lock().pragma_update(None, "max_page_count", 100).unwrap();
@@ -73,8 +68,7 @@ fn neighbours_of_a_call_that_fills_the_database_commit() {
 
 #[test]
 fn key_of_a_call_that_found_the_disk_full_works_when_there_is_room() {
-    let files = fixture();
-    let host = Host::new(borrowed(&files));
+    let host = Host::new(fixture());
     let limit = |pages: i64| {
         let set = move |shared: &std::sync::Arc<oncehost::store::sqlite::Shared>| {
             shared.lock().pragma_update(None, "max_page_count", pages).unwrap();
@@ -140,8 +134,7 @@ fn yes_means_on_disk(folders: &Folders, mut host: Process, rounds: usize) {
 
 #[test]
 fn yes_means_on_disk_when_writes_fail_with_an_io_error() {
-    let files = fixture();
-    let folders = Folders::new(borrowed(&files));
+    let folders = Folders::new(fixture());
     let host = limited(&folders, 700);
     yes_means_on_disk(&folders, host, 40);
 }

@@ -281,7 +281,7 @@ fn batch(seed: u64) {
         files.push((format!("{plugin}/flows/work.json"), FLOW.to_owned()));
         files.push((format!("{plugin}/handlers/secret.ts"), SECRET.to_owned()));
     }
-    let folders = Folders::new(files.iter().map(|(path, text)| (path.as_str(), text.as_str())));
+    let folders = Folders::new(files.clone());
     let broken = Registry::load(&folders.plugins(), 0).unwrap().broken;
     assert!(broken.is_empty(), "seed {seed}: {broken:#?}");
     let host = Process::logging(folders.command(&["dev", "--apply-schema"]), Stdio::null());

@@ -4,11 +4,7 @@ use serde_json::json;
 
 use crate::support::host::{Call, Host, START};
 use crate::support::scenario::{check, files};
-use crate::support::shop::SHOP;
-
-fn shop() -> Host {
-    Host::new(files(SHOP).iter().map(|(path, text)| (path.as_str(), text.as_str())))
-}
+use crate::support::shop::{SHOP, host as shop};
 
 #[track_caller]
 fn check_shop(steps: &str, expected: &str) {
@@ -407,7 +403,7 @@ fn thrown_error_of_an_own_class_is_placed_where_it_is_thrown() {
     let handler = "class Own extends Error {}\nclass Told extends Error { constructor(m: string) { super(m); this.name = 'Told' } }\n\
                    export function handle(input: { told: boolean }) {\n  if (input.told) throw new Told('x')\n  throw new Own('y')\n}\n";
     all.push(("shop/handlers/own.ts".to_owned(), handler.to_owned()));
-    let host = Host::new(all.iter().map(|(path, text)| (path.as_str(), text.as_str())));
+    let host = Host::new(all);
     let line = |body: &str| host.read("shop", "own", body).json()["position"]["line"].clone();
     assert_eq!((line(r#"{"told":true}"#), line(r#"{"told":false}"#)), (json!(4), json!(5)));
 }

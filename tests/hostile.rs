@@ -63,7 +63,7 @@ fn folders(plugins: &[(&str, &str)], handlers: &[(String, String)]) -> Folders {
         files.push((format!("{plugin}/schema.sql"), SCHEMA.to_owned()));
         files.push((format!("{plugin}/handlers/neighbour.ts"), NEIGHBOUR.to_owned()));
     }
-    Folders::new(files.iter().map(|(path, text)| (path.as_str(), text.as_str())))
+    Folders::new(files)
 }
 
 fn quietly(folders: &Folders) -> Process {
@@ -337,7 +337,7 @@ fn each_limit_has_its_setting_its_error_and_its_metric() {
         "handler": "2s", "memory": "24MiB", "stack": "256KiB", "hostCalls": 9, "result": "1KiB", "depth": 5, "payload": "256B", "logLines": 3 } }"#;
     files.push(("small/plugin.json".to_owned(), manifest.to_owned()));
     files.push(("small/schema.sql".to_owned(), "CREATE TABLE t (id TEXT PRIMARY KEY);".to_owned()));
-    let host = Host::new(files.iter().map(|(path, text)| (path.as_str(), text.as_str())));
+    let host = Host::new(files);
     for (name, (limit, body, said)) in names.iter().zip(cases) {
         let answer = host.read("small", name, "{}");
         assert_eq!(answer.error(), if limit == "logLines" { "SCRIPT" } else { "LIMIT" }, "{body}: {}", answer.body);

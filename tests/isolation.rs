@@ -73,7 +73,7 @@ fn a_plugin_does_not_see_the_tables_of_another() {
             format!("export function handle() {{ const r = store.list('{table}', {{}}); if (!r.ok) throw r.error; return r.data }}"),
         ));
     }
-    let host = Host::new(all.iter().map(|(path, text)| (path.as_str(), text.as_str())));
+    let host = Host::new(all);
     host.post("shop", "add", "k", r#"{"code":"a"}"#).data();
     for name in ["peek", "host", "master"] {
         let answer = host.read("leak", name, "{}");

@@ -18,8 +18,7 @@ use oncehost::store::sqlite::Tx;
 use oncehost::trace::Origin;
 
 use crate::support::host::Host;
-use crate::support::scenario::files;
-use crate::support::shop::SHOP;
+use crate::support::shop::host as shop;
 
 /// Causes that are served in their claim, so that no script is needed.
 #[derive(Debug)]
@@ -83,8 +82,7 @@ fn invocation(host: &Host, cause: Fake) -> Arc<Invocation> {
 
 #[test]
 fn keyless_call_that_was_run_again_alone_is_not_run_a_third_time() {
-    let files = files(SHOP);
-    let host = Host::new(files.iter().map(|(path, text)| (path.as_str(), text.as_str())));
+    let host = shop();
     host.post("shop", "quiet", "warm", r#"{"code":"warm"}"#).data();
     let lane = host.app.lane("shop");
     let (let_go, stuck) = mpsc::channel();

@@ -35,7 +35,7 @@ fn curls(told: &str) -> Vec<String> {
 
 #[test]
 fn new_plugin_answers_in_a_running_dev_with_the_very_lines_it_prints() {
-    let folders = Folders::new([]);
+    let folders = Folders::empty();
     std::fs::create_dir_all(folders.plugins()).unwrap();
     let host = folders.dev();
     let (code, out, err) = new(&folders, &["hello"]);
@@ -63,7 +63,7 @@ fn new_plugin_answers_in_a_running_dev_with_the_very_lines_it_prints() {
 
 #[test]
 fn new_plugin_passes_the_type_checker_without_any_package() {
-    let folders = Folders::new([]);
+    let folders = Folders::empty();
     let dir = folders.data().with_file_name("elsewhere");
     let (code, out, err) = new(&folders, &["hello", "--dir", dir.to_str().unwrap()]);
     assert_eq!((code, err.as_str()), (0, ""));
@@ -84,7 +84,7 @@ fn new_plugin_passes_the_type_checker_without_any_package() {
 
 #[test]
 fn new_plugin_names_itself_and_has_its_schemas_beside_it() {
-    let folders = Folders::new([]);
+    let folders = Folders::empty();
     assert_eq!(new(&folders, &["my-notes"]).0, 0);
     let root = folders.plugins().join("my-notes");
     for file in files(&root, &root) {

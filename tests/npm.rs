@@ -22,7 +22,7 @@ fn under_node(library: &str) -> Vec<String> {
 
 #[track_caller]
 fn same_as_under_node(library: &str, at_least: usize) {
-    let host = Host::with([], |settings| {
+    let host = Host::with([("", ""); 0], |settings| {
         settings.plugins = fixture();
     });
     let told = host.read("libs", library, "{}").data();

@@ -151,7 +151,7 @@ fn few_open_files() {
 #[test]
 fn clock_that_is_set_back_an_hour() {
     let files = files(SHOP);
-    let host = Host::new(files.iter().map(|(path, text)| (path.as_str(), text.as_str())));
+    let host = Host::new(files);
     let first = host.post("shop", "add", "a", &body("a"));
     let id = |code: &str| -> String {
         let sql = "SELECT id FROM item WHERE code = ?1";
@@ -273,7 +273,7 @@ fn disk_that_is_full() {
            return true\n}\n"
             .to_owned(),
     ));
-    let folders = Folders::new(fixture.iter().map(|(path, text)| (path.as_str(), text.as_str())));
+    let folders = Folders::new(fixture);
     let Some(command) = on_small_disk(&folders, 4_000) else { return };
     let log = folders.data().with_file_name("log");
     let host = Process::logging(command, File::create(&log).unwrap().into());

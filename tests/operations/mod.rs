@@ -2,19 +2,13 @@
 
 use std::process::{Command, Stdio};
 
-use crate::support::process::Folders;
-use crate::support::scenario::files;
-use crate::support::shop::SHOP;
+use crate::support::shop::folders as shop;
 
 mod backups;
 mod doctor;
 mod logs;
 mod machine;
 mod measures;
-
-fn shop() -> Folders {
-    Folders::new(files(SHOP).iter().map(|(path, text)| (path.as_str(), text.as_str())))
-}
 
 fn body(key: &str) -> String {
     format!(r#"{{"code":"{key}"}}"#)

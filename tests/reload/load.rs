@@ -76,7 +76,7 @@ fn measure_from_save_to_served_with_100_plugins() {
             files.iter().map(at).collect::<Vec<_>>()
         })
         .collect();
-    let folders = Folders::new(all.iter().map(|(path, text)| (path.as_str(), text.as_str())));
+    let folders = Folders::new(all);
     let host = Process::start(folders.command(&["dev"]));
     let path = folders.plugins().join("p50/handlers/version.ts");
     let mut times = Vec::new();

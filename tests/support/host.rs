@@ -70,15 +70,18 @@ pub struct Call<'a> {
 impl Host {
     /// A host whose plugins are these files, each a path such as `shop/plugin.json` and its text, with all schemas
     /// applied.
-    pub fn new<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+    pub fn new(files: impl IntoIterator<Item = (impl AsRef<str>, impl AsRef<str>)>) -> Self {
         Self::with(files, |_| {})
     }
 
     /// The same with other settings.
-    pub fn with<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>, change: impl FnOnce(&mut Settings)) -> Self {
+    pub fn with(
+        files: impl IntoIterator<Item = (impl AsRef<str>, impl AsRef<str>)>,
+        change: impl FnOnce(&mut Settings),
+    ) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in files {
-            write(&folder.path().join("plugins").join(path), text);
+            write(&folder.path().join("plugins").join(path.as_ref()), text.as_ref());
         }
         let mut settings = Settings {
             plugins: folder.path().join("plugins"),

@@ -17,12 +17,17 @@ pub struct Folders {
 
 impl Folders {
     /// Folders with these files as plugins.
-    pub fn new<'a>(files: impl IntoIterator<Item = (&'a str, &'a str)>) -> Self {
+    pub fn new(files: impl IntoIterator<Item = (impl AsRef<str>, impl AsRef<str>)>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in files {
-            host::write(&folder.path().join("plugins").join(path), text);
+            host::write(&folder.path().join("plugins").join(path.as_ref()), text.as_ref());
         }
         Self { folder }
+    }
+
+    /// Folders without a plugin.
+    pub fn empty() -> Self {
+        Self::new([("", ""); 0])
     }
 
     pub fn plugins(&self) -> PathBuf {

@@ -29,7 +29,7 @@ fn trimmed(text: &str) -> String {
 
 fn run(fixture: &str) -> String {
     let (files, steps) = split(fixture);
-    let mut host = Host::new(files.iter().map(|(path, text)| (path.as_str(), text.as_str())));
+    let mut host = Host::new(files);
     let mut transcript = String::new();
     for step in steps {
         writeln!(transcript, "{step}").unwrap();

@@ -1,5 +1,9 @@
 //! A small plugin that most tests use: things that are added once, and states that advance once.
 
+use super::host::Host;
+use super::process::Folders;
+use super::scenario::files;
+
 /// The files of the plugin `shop`.
 pub const SHOP: &str = r#"
 //- /shop/plugin.json
@@ -89,3 +93,13 @@ export function handle(input: { code: string }) {
 //- /shop/handlers/nothing.ts
 export function handle() {}
 "#;
+
+/// A host in this process with the shop.
+pub fn host() -> Host {
+    Host::new(files(SHOP))
+}
+
+/// Folders with the shop, for the built binary.
+pub fn folders() -> Folders {
+    Folders::new(files(SHOP))
+}
