@@ -6,6 +6,7 @@
 
 #[macro_use]
 mod crash;
+pub mod backoff;
 pub mod clock;
 pub mod codec;
 pub mod config;

@@ -7,7 +7,8 @@ use serde_json::{Map, Value as Json};
 
 use super::fault::did_you_mean;
 use super::read::Reader;
-use super::{Permissions, PluginLimits, Retry, Schedule, Subscription};
+use super::{Permissions, PluginLimits, Schedule, Subscription};
+use crate::backoff::Retry;
 
 /// Everything that `plugin.json` says.
 #[derive(Debug, Default)]

@@ -7,6 +7,7 @@ use std::sync::Arc;
 
 use serde_json::Value as Json;
 
+use crate::backoff::Retry;
 use crate::clock::Millis;
 use crate::failure::Position;
 use crate::schema::Schema;
@@ -96,22 +97,6 @@ pub struct Schedule {
     pub handler: String,
     /// `"missed": "once"`, the default: of the ticks that passed while no host ran, the last one is made up for.
     pub catch_up: bool,
-}
-
-/// How often and when something that failed is tried again.
-#[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Retry {
-    pub max_attempts: u32,
-    pub initial_ms: u64,
-    pub factor: f64,
-    pub max_ms: u64,
-}
-
-impl Default for Retry {
-    /// 8 tries, 1 s to 1 h (spec §6, §7).
-    fn default() -> Self {
-        Self { max_attempts: 8, initial_ms: 1_000, factor: 2.0, max_ms: 3_600_000 }
-    }
 }
 
 /// What `plugin.json` lets a plugin do.

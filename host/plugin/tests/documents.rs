@@ -4,10 +4,11 @@ use std::collections::BTreeSet;
 
 use serde_json::{Value as Json, json};
 
+use crate::backoff::Retry;
 use crate::plugin::flow::{self, Known};
 use crate::plugin::manifest::{self, Manifest};
 use crate::plugin::read::{Findings, Reader};
-use crate::plugin::{Action, Fault, KeyRule, Kind, Replay, Retry, action, locate};
+use crate::plugin::{Action, Fault, KeyRule, Kind, Replay, action, locate};
 
 fn messages(findings: Findings) -> Vec<String> {
     findings.into_inner().into_iter().map(|finding| finding.message).collect()
