@@ -1,20 +1,21 @@
 //! Statements on one table, always with parameters. Names come from the schema model only, quoted, and columns in
 //! expressions carry the alias `t`, since SQLite takes an unknown bare "name" for a string.
 //!
-//! What another database would say otherwise stands at the end.
+//! What one database says otherwise than the other stands at the end.
 
 use std::fmt::Write as _;
 
 use super::column::Cell;
 use super::filter::{Compare, Filter, Test};
 use super::order::{Order, Term};
-use crate::schema::{ColumnType, TENANT, Table};
+use crate::schema::{ColumnType, Dialect, TENANT, Table};
 
 /// SQL text and the values of its parameters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Statement {
     pub text: String,
     pub params: Vec<Cell>,
+    dialect: Dialect,
 }
 
 /// The rows that a call may touch: one tenant's rows of one table.
@@ -36,10 +37,10 @@ pub enum Set {
 
 /// `INSERT … ON CONFLICT (unique) DO NOTHING`, with a cell for each column of the table; these are the first
 /// parameters.
-pub fn insert(target: Target<'_>, cells: Vec<Cell>, unique: &[usize]) -> Statement {
-    let mut sql = Statement::default();
+pub fn insert(dialect: Dialect, target: Target<'_>, cells: Vec<Cell>, unique: &[usize]) -> Statement {
+    let mut sql = Statement::new(dialect);
     let table = target.table;
-    sql.push("INSERT INTO ").name(&table.name).push(" (");
+    sql.push("INSERT INTO ").table(target).push(" (");
     sql.list(&table.columns, ", ", |sql, column| _ = sql.name(&column.name));
     if !table.shared {
         sql.push(", ").name(TENANT);
@@ -64,26 +65,24 @@ pub fn insert(target: Target<'_>, cells: Vec<Cell>, unique: &[usize]) -> Stateme
 /// All columns of the rows that match, in order, from behind the row `after` (the cells of the order's terms).
 /// [`null_tail`] says what comes after those.
 pub fn select(
+    dialect: Dialect,
     target: Target<'_>,
     filter: &Filter,
     order: Option<&Order>,
     after: Option<&[Cell]>,
     limit: i64,
 ) -> Statement {
-    let mut sql = Statement::default();
+    let mut sql = Statement::new(dialect);
     sql.push("SELECT ");
     sql.list(&target.table.columns, ", ", |sql, column| _ = sql.push("t.").name(&column.name));
-    sql.push(" FROM ").name(&target.table.name).push(" AS t").rows(target, filter);
+    sql.push(" FROM ").table(target).push(" AS t").rows(target, filter);
     if let (Some(order), Some(after)) = (order, after) {
         sql.push(" AND ").after(target.table, &order.0, after, false);
     }
     if let Some(order) = order.filter(|order| !order.0.is_empty()) {
         sql.push(" ORDER BY ");
         sql.list(&order.0, ", ", |sql, term| {
-            sql.column(target.table, term.column);
-            if term.descending {
-                sql.push(" DESC");
-            }
+            sql.column(target.table, term.column).direction(target.table, *term);
         });
     }
     sql.push(" LIMIT ").param(Cell::Integer(limit));
@@ -99,17 +98,17 @@ pub fn null_tail(table: &Table, order: &Order, after: &[Cell]) -> Option<(Filter
 }
 
 /// How many rows match.
-pub fn count(target: Target<'_>, filter: &Filter) -> Statement {
-    let mut sql = Statement::default();
-    sql.push("SELECT count(*) FROM ").name(&target.table.name).push(" AS t").rows(target, filter);
+pub fn count(dialect: Dialect, target: Target<'_>, filter: &Filter) -> Statement {
+    let mut sql = Statement::new(dialect);
+    sql.push("SELECT count(*) FROM ").table(target).push(" AS t").rows(target, filter);
     sql
 }
 
 /// Changes the rows that match.
-pub fn update(target: Target<'_>, sets: &[Set], filter: &Filter) -> Statement {
-    let mut sql = Statement::default();
+pub fn update(dialect: Dialect, target: Target<'_>, sets: &[Set], filter: &Filter) -> Statement {
+    let mut sql = Statement::new(dialect);
     let table = target.table;
-    sql.push("UPDATE ").name(&table.name).push(" AS t SET ");
+    sql.push("UPDATE ").table(target).push(" AS t SET ");
     sql.list(sets, ", ", |sql, set| match set {
         Set::Put(column, cell) => {
             sql.name(&table.columns[*column].name).push(" = ").param(cell.clone());
@@ -123,16 +122,16 @@ pub fn update(target: Target<'_>, sets: &[Set], filter: &Filter) -> Statement {
 }
 
 /// Removes the rows that match.
-pub fn delete(target: Target<'_>, filter: &Filter) -> Statement {
-    let mut sql = Statement::default();
-    sql.push("DELETE FROM ").name(&target.table.name).push(" AS t").rows(target, filter);
+pub fn delete(dialect: Dialect, target: Target<'_>, filter: &Filter) -> Statement {
+    let mut sql = Statement::new(dialect);
+    sql.push("DELETE FROM ").table(target).push(" AS t").rows(target, filter);
     sql
 }
 
 /// Finds a row that matches and whose `columns` hold more than `limit` bytes together.
-pub fn larger(target: Target<'_>, filter: &Filter, columns: &[usize], limit: i64) -> Statement {
-    let mut sql = Statement::default();
-    sql.push("SELECT 1 FROM ").name(&target.table.name).push(" AS t").rows(target, filter).push(" AND ");
+pub fn larger(dialect: Dialect, target: Target<'_>, filter: &Filter, columns: &[usize], limit: i64) -> Statement {
+    let mut sql = Statement::new(dialect);
+    sql.push("SELECT 1 FROM ").table(target).push(" AS t").rows(target, filter).push(" AND ");
     sql.list(columns, " + ", |sql, column| _ = sql.key_bytes(target.table, *column));
     sql.push(" > ").param(Cell::Integer(limit)).push(" LIMIT 1");
     sql
@@ -145,6 +144,11 @@ pub fn script_names(table: &Table, columns: &[usize]) -> String {
 }
 
 impl Statement {
+    /// An empty one.
+    pub fn new(dialect: Dialect) -> Self {
+        Self { dialect, ..Self::default() }
+    }
+
     fn push(&mut self, text: &str) -> &mut Self {
         self.text.push_str(text);
         self
@@ -292,7 +296,7 @@ fn behind_prefix(prefix: &str) -> Option<String> {
     None
 }
 
-// What is SQLite's own.
+// What is one database's own.
 
 /// `abs` of the least integer, which is an error. The column between the two makes it one only when a row is met.
 const OVERFLOW: [&str; 2] = ["abs((", " IS NULL) * 0 - 9223372036854775807 - 1)"];
@@ -300,28 +304,63 @@ const OVERFLOW: [&str; 2] = ["abs((", " IS NULL) * 0 - 9223372036854775807 - 1)"
 impl Statement {
     fn param(&mut self, cell: Cell) -> &mut Self {
         self.params.push(cell);
-        let _infallible = write!(self.text, "?{}", self.params.len());
+        let mark = match self.dialect {
+            Dialect::Sqlite => '?',
+            Dialect::Postgres => '$',
+        };
+        let _infallible = write!(self.text, "{mark}{}", self.params.len());
         self
     }
 
-    /// A column of a conflict target. With the collation written out, an index with another one does not count, so
-    /// that SQLite itself refuses the statement where no plain unique index is there.
-    fn conflict_column(&mut self, name: &str, ty: ColumnType) -> &mut Self {
-        self.name(name);
-        match ty {
-            ColumnType::Text | ColumnType::Json | ColumnType::Timestamp => self.push(" COLLATE \"BINARY\""),
-            ColumnType::Integer | ColumnType::Real | ColumnType::Boolean | ColumnType::Blob => self,
+    /// On Postgres each plugin has a schema that is called like it.
+    fn table(&mut self, target: Target<'_>) -> &mut Self {
+        if self.dialect == Dialect::Postgres {
+            self.name(target.plugin).push(".");
+        }
+        self.name(&target.table.name)
+    }
+
+    /// NULLs first in ascending and last in descending order, which Postgres has the other way round.
+    fn direction(&mut self, table: &Table, term: Term) -> &mut Self {
+        let nulls = self.dialect == Dialect::Postgres && !table.columns[term.column].not_null;
+        match (term.descending, nulls) {
+            (false, false) => self,
+            (true, false) => self.push(" DESC"),
+            (false, true) => self.push(" NULLS FIRST"),
+            (true, true) => self.push(" DESC NULLS LAST"),
         }
     }
 
-    /// SQLite would go on in floating point where an integer sum overflows.
+    /// A column of a conflict target. With the collation written out, an index with another one does not count, so
+    /// that the database itself refuses the statement where no plain unique index is there.
+    fn conflict_column(&mut self, name: &str, ty: ColumnType) -> &mut Self {
+        self.name(name);
+        match (ty, self.dialect) {
+            (ColumnType::Text | ColumnType::Json | ColumnType::Timestamp, Dialect::Sqlite) => {
+                self.push(" COLLATE \"BINARY\"")
+            }
+            (ColumnType::Text | ColumnType::Json, Dialect::Postgres) => self.push(" COLLATE \"C\""),
+            (ColumnType::Timestamp, Dialect::Postgres)
+            | (ColumnType::Integer | ColumnType::Real | ColumnType::Boolean | ColumnType::Blob, _) => self,
+        }
+    }
+
+    /// A sum that is an error where the column is NULL or the sum leaves its type.
     fn checked_sum(&mut self, table: &Table, column: usize, cell: &Cell) -> &mut Self {
-        self.push("CASE WHEN ").column(table, column).push(" IS NULL OR ");
-        let real = table.columns[column].ty == ColumnType::Real;
-        self.push(if real { "abs(" } else { "typeof(" }).column(table, column).push(" + ").param(cell.clone());
-        self.push(if real { ") > 1.7976931348623157e308" } else { ") = 'real'" });
-        self.push(" THEN ").push(OVERFLOW[0]).column(table, column).push(OVERFLOW[1]).push(" ELSE ");
-        self.column(table, column).push(" + ").param(cell.clone()).push(" END")
+        self.push("CASE WHEN ").column(table, column).push(" IS NULL");
+        match self.dialect {
+            Dialect::Sqlite => {
+                // It would go on in floating point where an integer sum overflows.
+                let real = table.columns[column].ty == ColumnType::Real;
+                self.push(if real { " OR abs(" } else { " OR typeof(" });
+                self.column(table, column).push(" + ").param(cell.clone());
+                self.push(if real { ") > 1.7976931348623157e308" } else { ") = 'real'" });
+                self.push(" THEN ").push(OVERFLOW[0]).column(table, column).push(OVERFLOW[1]);
+            }
+            // A division by zero. It names the column, or it would be an error before any row is met.
+            Dialect::Postgres => _ = self.push(" THEN 1 / coalesce(").column(table, column).push(", 0)"),
+        }
+        self.push(" ELSE ").column(table, column).push(" + ").param(cell.clone()).push(" END")
     }
 
     /// The same count as [`Cell::key_bytes`].

@@ -1,11 +1,12 @@
 //! Bringing a database to a schema, in one transaction.
 
-use rusqlite::{Connection, ErrorCode, TransactionBehavior};
+use rusqlite::{Connection, TransactionBehavior};
 use serde::Serialize;
 
-use super::inspect::{self, rows};
+use super::database::{Database, as_wanted};
+use super::inspect::rows;
 use super::plan::{Plan, plan};
-use super::{Schema, SchemaError, diff, record};
+use super::{Schema, SchemaError, record};
 use crate::clock::Millis;
 
 /// What `apply` did.
@@ -53,9 +54,9 @@ pub struct Status {
 ///
 /// # Errors
 /// When the database cannot be read.
-pub fn status(conn: &Connection, wanted: &Schema) -> Result<Status, SchemaError> {
-    let plan = plan(conn, wanted, &[])?;
-    let record = record::read(conn)?;
+pub fn status(db: &dyn Database, wanted: &Schema) -> Result<Status, SchemaError> {
+    let plan = plan(db, wanted, &[])?;
+    let record = record::read(db)?;
     let state = if !plan.drift.is_empty() {
         State::Drift
     } else if plan.steps.is_empty() && plan.refusals.is_empty() {
@@ -97,52 +98,54 @@ fn transact(
     now: Millis,
 ) -> Result<Applied, ApplyError> {
     let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(SchemaError::from)?;
-    let plan = plan(&transaction, wanted, allow_destructive)?;
+    let applied = bring(&*transaction, wanted, allow_destructive, now)?;
+    foreign_keys_hold(&transaction)?;
+    transaction.commit().map_err(SchemaError::from)?;
+    Ok(applied)
+}
+
+/// Does the steps in the transaction that is open, and records them. The caller commits, or rolls back on an error.
+///
+/// # Errors
+/// See [`apply`].
+pub fn bring(
+    db: &dyn Database,
+    wanted: &Schema,
+    allow_destructive: &[String],
+    now: Millis,
+) -> Result<Applied, ApplyError> {
+    let plan = plan(db, wanted, allow_destructive)?;
     if !plan.refusals.is_empty() {
         return Err(ApplyError::Refused(plan));
     }
-    let recorded = record::read(&transaction)?;
+    let recorded = record::read(db)?;
     if let Some(record) = recorded.filter(|record| plan.steps.is_empty() && record.hash == wanted.hash()) {
         return Ok(Applied { version: record.version, plan });
     }
     for step in &plan.steps {
         tracing::info!(target: "schema", "{}", step.why);
         for sql in &step.sql {
-            transaction.execute_batch(sql).map_err(|error| match error.sqlite_error_code() {
-                Some(ErrorCode::ConstraintViolation) => {
-                    SchemaError::Rows(format!("{}: {error}; nothing was changed. The statement was {sql}", step.why))
+            db.run(sql).map_err(|error| match error {
+                SchemaError::Rows(why) => {
+                    SchemaError::Rows(format!("{}: {why}; nothing was changed. The statement was {sql}", step.why))
                 }
-                _ => SchemaError::Database(error),
+                other @ (SchemaError::Database(_) | SchemaError::Store(_) | SchemaError::Outcome(_)) => other,
             })?;
         }
     }
-    check(&transaction, wanted)?;
-    let version = record::write(&transaction, wanted, now)?;
-    transaction.commit().map_err(SchemaError::from)?;
+    as_wanted(db, wanted)?;
+    let version = record::write(db, wanted, now)?;
     Ok(Applied { version, plan })
 }
 
-/// Looks at the outcome before it is kept: every foreign key holds, and the database is what was wanted.
-fn check(conn: &Connection, wanted: &Schema) -> Result<(), SchemaError> {
+/// Looks whether every foreign key holds, which nobody enforced meanwhile.
+fn foreign_keys_hold(conn: &Connection) -> Result<(), SchemaError> {
     let broken = rows(conn, "SELECT \"table\", parent FROM pragma_foreign_key_check LIMIT 1", [], |row| {
         Ok((row.get::<_, String>(0)?, row.get::<_, String>(1)?))
     })?;
-    if let Some((table, parent)) = broken.first() {
-        return Err(SchemaError::Rows(format!(
-            "rows of table {table} would refer to rows of {parent} that are not there; nothing was changed. \
-             Change or delete those rows first"
-        )));
-    }
-    let live = inspect::read(conn)?;
-    let mut left = diff::words(&live.schema, wanted);
-    left.extend(live.odd_tables.into_values().flatten());
-    left.extend(live.odd_indexes.into_values());
-    left.extend(live.others.into_iter().map(|(kind, name)| format!("{kind} {name}")));
-    if left.is_empty() {
-        return Ok(());
-    }
-    Err(SchemaError::Outcome(format!(
-        "the steps did not lead to schema.sql ({}); nothing was changed. This is a fault of the host: please report it",
-        left.join("; ")
+    let Some((table, parent)) = broken.first() else { return Ok(()) };
+    Err(SchemaError::Rows(format!(
+        "rows of table {table} would refer to rows of {parent} that are not there; nothing was changed. \
+         Change or delete those rows first"
     )))
 }

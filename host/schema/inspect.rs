@@ -2,9 +2,12 @@
 
 use std::collections::BTreeMap;
 
-use rusqlite::{Connection, Params, Row};
+use rusqlite::types::ValueRef;
+use rusqlite::{Connection, ErrorCode, Params, Row};
 
+use super::database::{Database, Dialect};
 use super::{Column, ColumnType, ForeignKey, HOST_PREFIX, Index, Schema, SchemaError, TENANT, Table, stored};
+use crate::codec::Value;
 
 /// The tables of a database, and what in them is not of the host's making.
 #[derive(Clone, Debug, Default)]
@@ -26,6 +29,40 @@ pub(super) fn rows<T>(
     read: impl FnMut(&Row) -> rusqlite::Result<T>,
 ) -> Result<Vec<T>, SchemaError> {
     Ok(conn.prepare(sql)?.query_map(params, read)?.collect::<rusqlite::Result<Vec<T>>>()?)
+}
+
+impl Database for Connection {
+    fn dialect(&self) -> Dialect {
+        Dialect::Sqlite
+    }
+
+    fn rows(&self, sql: &str) -> Result<Vec<Vec<Value>>, SchemaError> {
+        let mut statement = self.prepare(sql)?;
+        let width = statement.column_count();
+        let row = |row: &Row| (0..width).map(|at| row.get_ref(at).map(value)).collect();
+        Ok(statement.query_map([], row)?.collect::<rusqlite::Result<_>>()?)
+    }
+
+    fn run(&self, sql: &str) -> Result<(), SchemaError> {
+        self.execute_batch(sql).map_err(|error| match error.sqlite_error_code() {
+            Some(ErrorCode::ConstraintViolation) => SchemaError::Rows(error.to_string()),
+            _ => SchemaError::Database(error),
+        })
+    }
+
+    fn inspect(&self) -> Result<Live, SchemaError> {
+        read(self)
+    }
+}
+
+fn value(value: ValueRef<'_>) -> Value {
+    match value {
+        ValueRef::Null => Value::Null,
+        ValueRef::Integer(number) => Value::Int(number),
+        ValueRef::Real(number) => Value::Real(number),
+        ValueRef::Text(bytes) => Value::Text(String::from_utf8_lossy(bytes).into_owned()),
+        ValueRef::Blob(bytes) => Value::Blob(bytes.to_vec()),
+    }
 }
 
 /// Reads all tables but the host's own.

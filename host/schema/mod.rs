@@ -8,15 +8,18 @@ use crate::codec::Value;
 use crate::failure::{Code, Failure};
 
 pub mod apply;
+pub mod catalog;
 mod checks;
 mod columns;
 mod constants;
+mod database;
 pub mod ddl;
 mod diff;
 mod indexes;
 pub mod inspect;
 pub mod parse;
 pub mod plan;
+mod postgres;
 mod record;
 mod rename;
 pub mod render;
@@ -33,7 +36,8 @@ mod parse_tests;
 #[cfg(test)]
 mod plan_tests;
 
-pub use apply::{Applied, ApplyError, State, Status, apply, status};
+pub use apply::{Applied, ApplyError, State, Status, apply, bring, status};
+pub use database::{Database, Dialect};
 pub use parse::{SchemaFault, parse};
 pub use plan::{Plan, Refusal, Step, plan};
 pub use render::render;
@@ -44,6 +48,9 @@ pub enum SchemaError {
     /// The database cannot be reached, is full, or failed.
     #[error("the database's schema could not be read or changed: {0}")]
     Database(#[from] rusqlite::Error),
+    /// The same, as the store tells it.
+    #[error("the database's schema could not be read or changed: {0}")]
+    Store(String),
     /// The rows that are there do not allow a step.
     #[error("{0}")]
     Rows(String),
@@ -55,7 +62,7 @@ pub enum SchemaError {
 impl From<SchemaError> for Failure {
     fn from(error: SchemaError) -> Self {
         let code = match error {
-            SchemaError::Database(_) => Code::Unavailable,
+            SchemaError::Database(_) | SchemaError::Store(_) => Code::Unavailable,
             SchemaError::Rows(_) => Code::Constraint,
             SchemaError::Outcome(_) => Code::Schema,
         };

@@ -1,11 +1,11 @@
 //! The steps from what is in a database to what `schema.sql` wants.
 
-use rusqlite::Connection;
 use serde::Serialize;
 
-use super::ddl::{add_column, create_index, create_table, key_columns, quote, quoted};
+use super::database::{Database, Dialect, number};
+use super::ddl::{key_columns, quote, quoted};
 use super::diff::{self, TableDiff};
-use super::inspect::{self, Live};
+use super::inspect::Live;
 use super::record;
 use super::rename::{self, OldNames};
 use super::rows::{self, Offending};
@@ -52,14 +52,14 @@ pub struct Plan {
 ///
 /// # Errors
 /// When the database cannot be read.
-pub fn plan(conn: &Connection, wanted: &Schema, allow_destructive: &[String]) -> Result<Plan, SchemaError> {
-    let live = inspect::read(conn)?;
-    let drift = drift(conn, &live)?;
+pub fn plan(db: &dyn Database, wanted: &Schema, allow_destructive: &[String]) -> Result<Plan, SchemaError> {
+    let live = db.inspect()?;
+    let drift = drift(db, &live)?;
     let mut base = live.schema.clone();
-    let (old, renames) = rename::apply(&mut base, wanted);
+    let (old, renames) = rename::apply(db.dialect(), &mut base, wanted);
     let base = base.normal();
     let mut planner =
-        Planner { conn, live: &live, base: &base, wanted, old, phases: Phases::default(), refusals: Vec::new() };
+        Planner { db, live: &live, base: &base, wanted, old, phases: Phases::default(), refusals: Vec::new() };
     planner.phases.renames = renames;
     for (kind, name) in &live.others {
         planner.phases.others.push(Step {
@@ -81,8 +81,8 @@ pub fn plan(conn: &Connection, wanted: &Schema, allow_destructive: &[String]) ->
 }
 
 /// How the database differs from what was applied last.
-fn drift(conn: &Connection, live: &Live) -> Result<Vec<String>, SchemaError> {
-    let mut drift = match record::read(conn)? {
+fn drift(db: &dyn Database, live: &Live) -> Result<Vec<String>, SchemaError> {
+    let mut drift = match record::read(db)? {
         Some(record) => record.schema.map_or_else(Vec::new, |applied| diff::words(&applied, &live.schema)),
         None => live.schema.tables.keys().map(|name| format!("table {name} was not made by schema apply")).collect(),
     };
@@ -103,10 +103,12 @@ struct Phases {
     tables: Vec<Step>,
     columns: Vec<Step>,
     indexes: Vec<Step>,
+    /// Tables that are made, new or anew.
+    made: Vec<String>,
 }
 
 struct Planner<'a> {
-    conn: &'a Connection,
+    db: &'a dyn Database,
     live: &'a Live,
     /// The database as it is after the renames, in normal form.
     base: &'a Schema,
@@ -117,6 +119,10 @@ struct Planner<'a> {
 }
 
 impl Planner<'_> {
+    fn dialect(&self) -> Dialect {
+        self.db.dialect()
+    }
+
     fn refuse(&mut self, message: String, offending: Option<Offending>) {
         self.refusals.push(Refusal { message, allow: None, offending });
     }
@@ -133,11 +139,13 @@ impl Planner<'_> {
     }
 
     fn new_table(&mut self, table: &Table) {
-        let mut sql = vec![create_table(table, &table.name)];
-        sql.extend(table.indexes.iter().map(|index| create_index(table, index)));
+        let dialect = self.dialect();
+        let sql = dialect.create_table(table, &table.name);
+        let indexes: Vec<String> = table.indexes.iter().map(|index| dialect.create_index(table, index)).collect();
         self.phases
             .indexes
-            .extend((sql.len() > 1).then(|| Step::new(format!("indexes of table {}", table.name), sql.split_off(1))));
+            .extend((!indexes.is_empty()).then(|| Step::new(format!("indexes of table {}", table.name), indexes)));
+        self.phases.made.push(table.name.clone());
         self.phases.tables.push(Step::new(format!("table {} is new", table.name), sql));
     }
 
@@ -164,7 +172,7 @@ impl Planner<'_> {
         } else {
             for column in table.columns.iter().filter(|column| before.column(&column.name).is_none()) {
                 let why = format!("column {} of table {} is new", column.name, table.name);
-                self.phases.columns.push(Step::new(why, vec![add_column(table, column)]));
+                self.phases.columns.push(Step::new(why, vec![self.dialect().add_column(table, column)]));
             }
         }
         for index in &table.indexes {
@@ -172,9 +180,10 @@ impl Planner<'_> {
                 || self.live.odd_indexes.contains_key(&index.name);
             if added || rebuild {
                 let why = if added { "is new" } else { "goes with its table" };
-                self.phases
-                    .indexes
-                    .push(Step::new(format!("index {} {why}", index.name), vec![create_index(table, index)]));
+                self.phases.indexes.push(Step::new(
+                    format!("index {} {why}", index.name),
+                    vec![self.dialect().create_index(table, index)],
+                ));
             }
         }
         Ok(())
@@ -184,13 +193,19 @@ impl Planner<'_> {
     /// not enforced meanwhile, so nothing cascades; `apply` checks them at the end.
     fn rebuild(&mut self, before: &Table, table: &Table, diff: &TableDiff, odd: Vec<String>) {
         let beside = format!("{HOST_PREFIX}new_{}", table.name);
-        let mut sql = vec![create_table(table, &beside)];
+        let dialect = self.dialect();
+        let mut sql = dialect.create_table(table, &beside);
+        self.phases.made.push(table.name.clone());
         if !diff.shared {
             let names: Vec<String> = table.columns.iter().map(|column| column.name.clone()).collect();
             let columns = quoted(&key_columns(table, &names));
-            sql.push(format!("INSERT INTO {} ({columns}) {}", quote(&beside), rows::future(before, table, None)));
+            sql.push(format!(
+                "INSERT INTO {} ({columns}) {}",
+                quote(&beside),
+                rows::future(dialect, before, table, None)
+            ));
         }
-        sql.push(format!("DROP TABLE {}", quote(&table.name)));
+        sql.push(dialect.drop_replaced(&table.name));
         sql.push(format!("ALTER TABLE {} RENAME TO {}", quote(&beside), quote(&table.name)));
         let mut reasons = diff.definition();
         if let (Some(gone), Some(added)) = (diff.columns_dropped.first(), diff.columns_added.first()) {
@@ -211,11 +226,11 @@ impl Planner<'_> {
 
     /// Refuses what the rows that are there cannot become.
     fn check_rows(&mut self, before: &Table, table: &Table, diff: &TableDiff) -> Result<(), SchemaError> {
-        let (conn, name) = (self.conn, &table.name);
+        let (db, name) = (self.db, &table.name);
         let there = quote(self.old.table(name));
         if diff.shared {
             let every = format!("SELECT * FROM {there}");
-            if let Some(found) = rows::offending(conn, &every, "TRUE", self.old_key(before))? {
+            if let Some(found) = rows::offending(db, &every, "TRUE", self.old_key(before))? {
                 let instead = "make another table and move them with an action";
                 let what = "cannot move between tenants' and shared tables while it has rows";
                 self.refuse(format!("table {name} {what}: {instead}"), Some(found));
@@ -225,7 +240,7 @@ impl Planner<'_> {
         for (from, to) in &diff.types {
             let old = self.old.column(name, &to.name).to_owned();
             let (one, two) = (from.ty.name(), to.ty.name());
-            let (condition, message) = match rows::conversion(from.ty, to.ty, &quote(&old)) {
+            let (condition, message) = match self.dialect().conversion(from.ty, to.ty, &quote(&old)) {
                 Some(rows::Conversion { impossible: None, .. }) => continue,
                 Some(rows::Conversion { impossible: Some(condition), .. }) => (
                     condition,
@@ -243,7 +258,7 @@ impl Planner<'_> {
             let mut shown = self.old_key(before);
             shown.retain(|column| *column != old);
             shown.push(old);
-            if let Some(found) = rows::offending(conn, &format!("SELECT * FROM {there}"), &condition, shown)? {
+            if let Some(found) = rows::offending(db, &format!("SELECT * FROM {there}"), &condition, shown)? {
                 self.refuse(message, Some(found));
                 return Ok(());
             }
@@ -258,13 +273,13 @@ impl Planner<'_> {
     }
 
     fn check_constraints(&mut self, before: &Table, table: &Table, diff: &TableDiff) -> Result<(), SchemaError> {
-        let (conn, name) = (self.conn, &table.name);
-        let source = rows::future(before, table, Some(&self.old));
+        let (db, name) = (self.db, &table.name);
+        let source = rows::future(self.dialect(), before, table, Some(&self.old));
         let bare = diff.columns_added.iter().filter(|column| column.not_null && column.default.is_none());
         for column in bare.chain(diff.nulls.iter().filter(|column| column.not_null)) {
             let condition = format!("{} IS NULL", quote(&column.name));
             let shown = rows::shown(table, std::slice::from_ref(&column.name));
-            if let Some(found) = rows::offending(conn, &source, &condition, shown)? {
+            if let Some(found) = rows::offending(db, &source, &condition, shown)? {
                 let hint = if before.column(&column.name).is_some() {
                     "fill them first"
                 } else {
@@ -290,7 +305,7 @@ impl Planner<'_> {
         let moved = diff.primary_key || self.live.odd_tables.contains_key(self.old.table(name));
         let key = moved.then(|| ("the primary key".to_owned(), &table.primary_key));
         for (what, columns) in unique.chain(odd).chain(key).collect::<Vec<_>>() {
-            if let Some(found) = rows::doubled(conn, &source, table, columns)? {
+            if let Some(found) = rows::doubled(db, &source, table, columns)? {
                 let values = format!("values of ({}) stand more than once", columns.join(", "));
                 self.refuse(
                     format!("{what} of table {name} cannot hold: {values}; change or delete rows first"),
@@ -308,7 +323,7 @@ impl Planner<'_> {
                     .filter(|column| check.sql.contains(&quote(column)))
                     .collect::<Vec<_>>(),
             );
-            if let Some(found) = rows::offending(conn, &source, &format!("NOT ({})", check.sql), shown)? {
+            if let Some(found) = rows::offending(db, &source, &format!("NOT ({})", check.sql), shown)? {
                 self.refuse(
                     format!(
                         "CHECK ({}) of table {name} does not hold for rows that are there: change them first",
@@ -335,14 +350,14 @@ impl Planner<'_> {
                     .zip(there)
                     .map(|(here, there)| format!("{} = \"_parent\".{}", column(here), quote(there)))
                     .collect();
-                let parents = rows::future(before, parent, Some(&self.old));
+                let parents = rows::future(self.dialect(), before, parent, Some(&self.old));
                 condition.push(format!(
                     "NOT EXISTS (SELECT 1 FROM ({parents}) AS \"_parent\" WHERE {})",
                     same.join(" AND ")
                 ));
             }
             let shown = rows::shown(table, &key.columns);
-            if let Some(found) = rows::offending(self.conn, source, &condition.join(" AND "), shown)? {
+            if let Some(found) = rows::offending(self.db, source, &condition.join(" AND "), shown)? {
                 let message = format!(
                     "rows of table {} refer to rows of {} that are not there ({}): change or delete them first",
                     table.name,
@@ -358,15 +373,15 @@ impl Planner<'_> {
     /// How many rows a table has, in words; `name` is its name after the renames.
     fn count(&self, name: &str) -> Result<String, SchemaError> {
         let sql = format!("SELECT count(*) FROM {}", quote(self.old.table(name)));
-        let count =
-            inspect::rows(self.conn, &sql, [], |row| row.get::<_, i64>(0))?.first().copied().unwrap_or_default();
+        let count = number(self.db, &sql)?;
         Ok(if count == 1 { "1 row".to_owned() } else { format!("{count} rows") })
     }
 
     fn finish(mut self, drift: Vec<String>, allowed: &[String]) -> Plan {
         let phases = self.phases;
+        let keys = self.db.dialect().late_keys(self.wanted, &phases.made);
         let steps =
-            [phases.others, phases.renames, phases.drops, phases.tables, phases.columns, phases.indexes].concat();
+            [phases.others, phases.renames, phases.drops, phases.tables, phases.columns, phases.indexes, keys].concat();
         for step in &steps {
             for name in step.destructive.iter().filter(|name| !allowed.contains(name)) {
                 let message = format!("{}: this can lose data; to allow it, add --allow-destructive {name}", step.why);

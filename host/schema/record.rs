@@ -1,8 +1,7 @@
 //! `_oncehost_schema`: what `apply` brought about, so that changes by other hands show.
 
-use rusqlite::{Connection, params};
-
-use super::inspect::rows;
+use super::database::{Database, Dialect, integer, number, text};
+use super::ddl::text_literal;
 use super::{Schema, SchemaError, parse};
 use crate::clock::Millis;
 
@@ -17,39 +16,50 @@ pub(super) struct Record {
 }
 
 /// The last record, if any schema was ever applied.
-pub(super) fn read(conn: &Connection) -> Result<Option<Record>, SchemaError> {
-    let there = "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = '_oncehost_schema'";
-    if rows(conn, there, [], |_| Ok(()))?.is_empty() {
+pub(super) fn read(db: &dyn Database) -> Result<Option<Record>, SchemaError> {
+    let there = match db.dialect() {
+        Dialect::Sqlite => "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = '_oncehost_schema'",
+        Dialect::Postgres => {
+            "SELECT 1 FROM pg_catalog.pg_class WHERE relname = '_oncehost_schema' \
+             AND relnamespace = current_schema()::regnamespace"
+        }
+    };
+    if number(db, there)? == 0 {
         return Ok(None);
     }
     let last =
         "SELECT version, applied_at, hash, schema, shared_tables FROM _oncehost_schema ORDER BY version DESC LIMIT 1";
-    let found = rows(conn, last, [], |row| {
-        let (sql, shared): (String, String) = (row.get(3)?, row.get(4)?);
+    let found = db.rows(last)?;
+    Ok(found.first().map(|row| {
+        let shared = text(&row[4]);
         let shared: Vec<String> = shared.split(' ').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-        Ok(Record {
-            version: row.get(0)?,
-            applied_at: row.get(1)?,
-            hash: row.get(2)?,
-            schema: parse(&sql, &shared).ok(),
-        })
-    })?;
-    Ok(found.into_iter().next())
+        Record {
+            version: integer(&row[0]),
+            applied_at: integer(&row[1]),
+            hash: text(&row[2]),
+            schema: parse(&text(&row[3]), &shared).ok(),
+        }
+    }))
 }
 
-/// Adds a record and gives its version; `conn` is in a transaction.
-pub(super) fn write(conn: &Connection, schema: &Schema, now: Millis) -> Result<i64, SchemaError> {
-    conn.execute_batch(
-        "CREATE TABLE IF NOT EXISTS _oncehost_schema (
+/// Adds a record and gives its version; `db` is in a transaction.
+pub(super) fn write(db: &dyn Database, schema: &Schema, now: Millis) -> Result<i64, SchemaError> {
+    if db.dialect() == Dialect::Sqlite {
+        db.run(
+            "CREATE TABLE IF NOT EXISTS _oncehost_schema (
                version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL, hash TEXT NOT NULL,
                schema TEXT NOT NULL, shared_tables TEXT NOT NULL
              ) STRICT",
-    )?;
-    let version = conn.query_row(
-        "INSERT INTO _oncehost_schema (applied_at, hash, schema, shared_tables) VALUES (?1, ?2, ?3, ?4)
-             RETURNING version",
-        params![now, schema.hash(), schema.to_sql(), schema.shared_tables().join(" ")],
-        |row| row.get(0),
-    )?;
-    Ok(version)
+        )?;
+    }
+    let (hash, sql) = (text_literal(&schema.hash()), text_literal(&schema.to_sql()));
+    let shared = text_literal(&schema.shared_tables().join(" "));
+    number(
+        db,
+        &format!(
+            "INSERT INTO _oncehost_schema (version, applied_at, hash, schema, shared_tables)
+             SELECT coalesce(max(version), 0) + 1, {now}, {hash}, {sql}, {shared} FROM _oncehost_schema
+             RETURNING version"
+        ),
+    )
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use super::database::Dialect;
 use super::ddl::quote;
 use super::plan::Step;
 use super::{Schema, Table};
@@ -24,7 +25,7 @@ impl OldNames {
 }
 
 /// Renames in `base` what `wanted` has under another name, and says how the database does the same.
-pub(super) fn apply(base: &mut Schema, wanted: &Schema) -> (OldNames, Vec<Step>) {
+pub(super) fn apply(dialect: Dialect, base: &mut Schema, wanted: &Schema) -> (OldNames, Vec<Step>) {
     let mut old = OldNames::default();
     let mut steps = Vec::new();
     for table in wanted.tables.values() {
@@ -51,9 +52,10 @@ pub(super) fn apply(base: &mut Schema, wanted: &Schema) -> (OldNames, Vec<Step>)
                     quote(was),
                     quote(&column.name)
                 );
+                let more = base.tables.get(&table.name).map(|base| dialect.after_rename(base, was, &column.name));
                 steps.push(Step::new(
                     format!("column {was} of table {} is called {} now", table.name, column.name),
-                    vec![sql],
+                    std::iter::once(sql).chain(more.into_iter().flatten()).collect(),
                 ));
                 old.columns.insert((table.name.clone(), column.name.clone()), was.clone());
             }

@@ -1,14 +1,13 @@
 //! A table's rows as they will be, and those among them that the new definition cannot hold.
 
-use rusqlite::Connection;
-use rusqlite::types::ValueRef;
 use serde::Serialize;
 use serde_json::Value as Json;
 
-use super::ddl::{TIME_FORM, key_columns, literal, quote, quoted};
-use super::inspect::rows;
+use super::database::{self, Database, Dialect};
+use super::ddl::{TIME_FORM, key_columns, quote, quoted};
 use super::rename::OldNames;
 use super::{ColumnType, SchemaError, TENANT, Table};
+use crate::codec::Value;
 
 /// Rows that stand in the way of a change.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -28,7 +27,7 @@ pub(super) struct Conversion {
     pub(super) impossible: Option<String>,
 }
 
-/// The conversion between two types of the value `old`, if there is a sure one.
+/// The conversion between two types on SQLite; see [`Dialect::conversion`].
 pub(super) fn conversion(from: ColumnType, to: ColumnType, old: &str) -> Option<Conversion> {
     use ColumnType::{Blob, Boolean, Integer, Json, Real, Text, Timestamp};
     let same = |impossible| Some(Conversion { value: old.to_owned(), impossible });
@@ -60,15 +59,15 @@ pub(super) fn conversion(from: ColumnType, to: ColumnType, old: &str) -> Option<
 
 /// A SELECT of the rows of `base`, as `to` will hold them. With `old` it reads the table as it is before anything is
 /// renamed, without it as it is afterwards.
-pub(super) fn future(base: &Table, to: &Table, old: Option<&OldNames>) -> String {
+pub(super) fn future(dialect: Dialect, base: &Table, to: &Table, old: Option<&OldNames>) -> String {
     let mut parts: Vec<String> = (!to.shared).then(|| quote(TENANT)).into_iter().collect();
     for column in &to.columns {
         let value = match base.column(&column.name) {
             Some(before) => {
                 let name = quote(old.map_or(column.name.as_str(), |old| old.column(&to.name, &column.name)));
-                conversion(before.ty, column.ty, &name).map_or(name, |conversion| conversion.value)
+                dialect.conversion(before.ty, column.ty, &name).map_or(name, |conversion| conversion.value)
             }
-            None => column.default.as_ref().map_or_else(|| "NULL".to_owned(), literal),
+            None => dialect.constant(column.ty, column.default.as_ref()),
         };
         parts.push(format!("{value} AS {}", quote(&column.name)));
     }
@@ -85,27 +84,24 @@ pub(super) fn shown(table: &Table, more: &[String]) -> Vec<String> {
 
 /// The rows of the SELECT `source` for which `condition` holds, if there are any.
 pub(super) fn offending(
-    conn: &Connection,
+    db: &dyn Database,
     source: &str,
     condition: &str,
     columns: Vec<String>,
 ) -> Result<Option<Offending>, SchemaError> {
-    let count = rows(conn, &format!("SELECT count(*) FROM ({source}) AS \"_row\" WHERE {condition}"), [], |row| {
-        row.get::<_, i64>(0)
-    })?;
-    let count = count.first().copied().unwrap_or_default();
+    let count = database::number(db, &format!("SELECT count(*) FROM ({source}) AS \"_row\" WHERE {condition}"))?;
     if count == 0 {
         return Ok(None);
     }
     let sql = format!("SELECT {} FROM ({source}) AS \"_row\" WHERE {condition} LIMIT 5", quoted(&columns));
-    let width = columns.len();
-    let rows = rows(conn, &sql, [], |row| (0..width).map(|at| row.get_ref(at).map(shown_value)).collect())?;
+    let found = db.rows(&sql)?;
+    let rows = found.iter().map(|row| row.iter().map(shown_value).collect()).collect();
     Ok(Some(Offending { columns, rows, count }))
 }
 
 /// Values of `columns` that stand more than once where none is NULL, each with the number of its rows.
 pub(super) fn doubled(
-    conn: &Connection,
+    db: &dyn Database,
     source: &str,
     table: &Table,
     columns: &[String],
@@ -114,24 +110,24 @@ pub(super) fn doubled(
     let list = quoted(&key);
     let present: Vec<String> = columns.iter().map(|name| format!("{} IS NOT NULL", quote(name))).collect();
     let groups = format!(
-        "SELECT {list}, count(*) AS \"rows\" FROM ({source}) WHERE {} GROUP BY {list} HAVING count(*) > 1",
+        "SELECT {list}, count(*) AS \"rows\" FROM ({source}) AS \"_row\" WHERE {} GROUP BY {list} HAVING count(*) > 1",
         present.join(" AND ")
     );
     key.push("rows".into());
-    offending(conn, &groups, "TRUE", key)
+    offending(db, &groups, "TRUE", key)
 }
 
 /// A value for a message: long text is cut, bytes are counted.
-fn shown_value(value: ValueRef) -> Json {
+fn shown_value(value: &Value) -> Json {
     match value {
-        ValueRef::Null => Json::Null,
-        ValueRef::Integer(number) => number.into(),
-        ValueRef::Real(number) => number.into(),
-        ValueRef::Text(bytes) => {
-            let text = String::from_utf8_lossy(bytes);
+        Value::Null | Value::Undefined | Value::Array(_) | Value::Object(_) => Json::Null,
+        Value::Bool(truth) => i64::from(*truth).into(),
+        Value::Int(number) | Value::BigInt(number) | Value::Date(number) => (*number).into(),
+        Value::Real(number) => (*number).into(),
+        Value::Text(text) => {
             let cut: String = text.chars().take(60).collect();
             Json::String(if cut.len() < text.len() { format!("{cut}…") } else { cut })
         }
-        ValueRef::Blob(bytes) => Json::String(format!("{} bytes", bytes.len())),
+        Value::Blob(bytes) => Json::String(format!("{} bytes", bytes.len())),
     }
 }

@@ -56,7 +56,7 @@ pub fn create_if_absent(
     unique: &[usize],
 ) -> Result<(Cells, bool), StoreError> {
     within_key_bytes(target, &cells)?;
-    let mut insert = sql::insert(target, cells, unique);
+    let mut insert = sql::insert(tx.dialect(), target, cells, unique);
     let about = About { target, unique };
     for _ in 0..TRIES {
         if execute(tx, about, &insert)? > 0 {
@@ -64,7 +64,7 @@ pub fn create_if_absent(
             return Ok((insert.params, true));
         }
         let same = unique.iter().map(|at| Filter::Column(*at, Test::Compare(Compare::Eq, insert.params[*at].clone())));
-        let select = sql::select(target, &Filter::All(same.collect()), None, None, 1);
+        let select = sql::select(tx.dialect(), target, &Filter::All(same.collect()), None, None, 1);
         if let Some(row) = rows(tx, about, &select)?.pop() {
             return Ok((row, false));
         }
@@ -87,12 +87,12 @@ pub fn update(tx: &Tx, target: Target<'_>, sets: &[Set], filter: &Filter) -> Res
         let limit = i64::try_from(KEY_BYTES.saturating_sub(known)).unwrap_or(0);
         let too_large = known > KEY_BYTES
             || (!columns.rest.is_empty()
-                && number(tx, about, &sql::larger(target, filter, &columns.rest, limit))?.is_some());
+                && number(tx, about, &sql::larger(tx.dialect(), target, filter, &columns.rest, limit))?.is_some());
         if too_large {
             return Err(key_too_large(target, &columns.all));
         }
     }
-    execute(tx, about, &sql::update(target, sets, filter))
+    execute(tx, about, &sql::update(tx.dialect(), target, sets, filter))
 }
 
 /// Removes the rows that match, and gives their number.
@@ -100,7 +100,7 @@ pub fn update(tx: &Tx, target: Target<'_>, sets: &[Set], filter: &Filter) -> Res
 /// # Errors
 /// `Constraint` where other rows refer to one of them, and what any statement may meet.
 pub fn delete(tx: &Tx, target: Target<'_>, filter: &Filter) -> Result<usize, StoreError> {
-    execute(tx, About::target(target), &sql::delete(target, filter))
+    execute(tx, About::target(target), &sql::delete(tx.dialect(), target, filter))
 }
 
 /// At most `limit` rows that match, in order, from behind the row with the values `after`.
@@ -116,12 +116,12 @@ pub fn list(
     limit: i64,
 ) -> Result<Vec<Cells>, StoreError> {
     let about = About::target(target);
-    let mut found = rows(tx, about, &sql::select(target, filter, order, after, limit))?;
+    let mut found = rows(tx, about, &sql::select(tx.dialect(), target, filter, order, after, limit))?;
     let missing = limit - i64::try_from(found.len()).unwrap_or(limit);
     let tail = order.zip(after).and_then(|(order, after)| sql::null_tail(target.table, order, after));
     if let Some((nulls, order)) = tail.filter(|_| missing > 0) {
         let filter = Filter::All(vec![nulls, filter.clone()]);
-        found.extend(rows(tx, about, &sql::select(target, &filter, Some(&order), None, missing))?);
+        found.extend(rows(tx, about, &sql::select(tx.dialect(), target, &filter, Some(&order), None, missing))?);
     }
     Ok(found)
 }
@@ -131,7 +131,7 @@ pub fn list(
 /// # Errors
 /// What any statement may meet.
 pub fn count(tx: &Tx, target: Target<'_>, filter: &Filter) -> Result<i64, StoreError> {
-    Ok(number(tx, About::target(target), &sql::count(target, filter))?.unwrap_or(0))
+    Ok(number(tx, About::target(target), &sql::count(tx.dialect(), target, filter))?.unwrap_or(0))
 }
 
 /// Refuses a row in which the columns of one key or index hold too many bytes.

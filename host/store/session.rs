@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::time::Instant;
 
 use super::{StoreError, sqlite};
+use crate::schema::Dialect;
 
 /// Where a plugin's rows rest.
 #[derive(Clone, Debug)]
@@ -114,6 +115,13 @@ pub enum Tx {
 }
 
 impl Tx {
+    /// Which SQL it understands.
+    pub(super) fn dialect(&self) -> Dialect {
+        match self {
+            Tx::Sqlite(_) => Dialect::Sqlite,
+        }
+    }
+
     /// Begins a transaction that only reads, which sees one state of the data throughout.
     ///
     /// # Errors

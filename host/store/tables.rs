@@ -10,7 +10,7 @@ use crate::schema::{self, Applied, ApplyError, Plan, Schema, SchemaError, Status
 /// When the database cannot be read.
 pub fn plan(shared: &Shared, wanted: &Schema, allow_destructive: &[String]) -> Result<Plan, SchemaError> {
     match shared {
-        Shared::Sqlite(shared) => schema::plan(&shared.lock(), wanted, allow_destructive),
+        Shared::Sqlite(shared) => schema::plan(&*shared.lock(), wanted, allow_destructive),
     }
 }
 
@@ -35,6 +35,6 @@ pub fn apply(
 /// When the database cannot be read.
 pub fn status(shared: &Shared, wanted: &Schema) -> Result<Status, SchemaError> {
     match shared {
-        Shared::Sqlite(shared) => schema::status(&shared.lock(), wanted),
+        Shared::Sqlite(shared) => schema::status(&*shared.lock(), wanted),
     }
 }

@@ -4,7 +4,7 @@ use super::*;
 use crate::codec::{Value, json};
 use crate::query::sql::{self, Set, Target};
 use crate::query::{Filter, Purpose, filter, order};
-use crate::schema::{self, Table, ddl};
+use crate::schema::{self, Dialect, Table, ddl};
 
 const SCHEMA: &str = "
     CREATE TABLE orders (id TEXT PRIMARY KEY, number TEXT UNIQUE, total INTEGER, rate REAL, note TEXT);
@@ -47,11 +47,11 @@ fn conditions_of_a_tenant_use_an_index_that_begins_with_the_tenant() {
     ] {
         let filter = filter::parse(&table, &v(condition), Purpose::Read).unwrap();
         for statement in [
-            sql::select(target, &filter, None, None, 2),
-            sql::count(target, &filter),
-            sql::delete(target, &filter),
-            sql::update(target, &[Set::Put(3, Cell::Null)], &filter),
-            sql::larger(target, &filter, &[1], 2_000),
+            sql::select(Dialect::Sqlite, target, &filter, None, None, 2),
+            sql::count(Dialect::Sqlite, target, &filter),
+            sql::delete(Dialect::Sqlite, target, &filter),
+            sql::update(Dialect::Sqlite, target, &[Set::Put(3, Cell::Null)], &filter),
+            sql::larger(Dialect::Sqlite, target, &filter, &[1], 2_000),
         ] {
             let plan = plan(&connection, &statement);
             assert!(plan.contains(wanted) && !plan.contains("SCAN"), "{condition}: {plan}");
@@ -72,7 +72,7 @@ fn later_pages_begin_at_their_place_in_an_index() {
         (r#"{"total":"desc"}"#, vec![Cell::Null, text("5")], "(tenant_id=? AND id>?)"),
     ] {
         let order = order::parse(&table, Some(&v(by))).unwrap();
-        let statement = sql::select(target, &Filter::All(Vec::new()), Some(&order), Some(&after), 101);
+        let statement = sql::select(Dialect::Sqlite, target, &Filter::All(Vec::new()), Some(&order), Some(&after), 101);
         let plan = plan(&connection, &statement);
         assert!(plan.contains(wanted) && !plan.contains("SCAN"), "{by}: {plan}");
     }
