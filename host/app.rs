@@ -18,7 +18,7 @@ use crate::lane::{Lane, LaneSettings, Watchdog};
 use crate::metrics::{Metrics, Standing};
 use crate::plugin::Registry;
 use crate::store::host_db::HostDb;
-use crate::store::{Database, Shared, StoreError, keys};
+use crate::store::{Database, Shared, StoreError, Stores, keys};
 use crate::trace::{self, Exporter, Sink};
 
 /// Rows that one transaction of the clearing looks at.
@@ -37,7 +37,8 @@ pub struct App {
     /// Whoever notes in one database that something has arrived in another holds this for reading from before it
     /// arrives until after the note; a backup holds it for writing while it takes hold of all databases.
     pub passing: tokio::sync::RwLock<()>,
-    /// `DATA/host.db`: what belongs to no plugin.
+    pub stores: Stores,
+    /// What belongs to no plugin.
     pub host_db: Arc<HostDb>,
     pub auth: Auth,
     registry: RwLock<Arc<Registry>>,
@@ -69,7 +70,9 @@ impl App {
                 settings.plugins.display()
             ))
         })?;
-        let host_db = Arc::new(HostDb::open(&settings.data).map_err(|error| StartError(error.to_string()))?);
+        let failed = |error: StoreError| StartError(error.to_string());
+        let stores = Stores::new(&settings).map_err(failed)?;
+        let host_db = Arc::new(stores.host_db().map_err(failed)?);
         let auth = Auth::open(&settings, host_db.clone(), clock.clone()).map_err(StartError)?;
         let watchdog = Watchdog::start().map_err(|error| StartError(format!("no thread can be started: {error}")))?;
         let (spans, exporter) = settings.otlp_endpoint.as_deref().map(trace::exporter).unzip();
@@ -91,6 +94,7 @@ impl App {
             spans,
             exporter: Mutex::new(exporter),
             passing: tokio::sync::RwLock::default(),
+            stores,
             host_db,
             auth,
             registry: RwLock::new(Arc::new(registry)),
@@ -132,7 +136,7 @@ impl App {
 
     /// Where a plugin's database is.
     pub fn database(&self, plugin: &str) -> Database {
-        Database::Sqlite(self.settings.data.join(format!("{plugin}.db")))
+        self.stores.plugin(plugin)
     }
 
     fn lanes(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Lane>>> {
@@ -165,7 +169,10 @@ impl App {
         // A full disk still takes an empty file.
         let written = fs::write(&probe, [0; 4096]);
         let removed = fs::remove_file(&probe);
-        written.and(removed).map_err(|error| format!("the data folder {} cannot be written: {error}", data.display()))
+        written
+            .and(removed)
+            .map_err(|error| format!("the data folder {} cannot be written: {error}", data.display()))?;
+        self.stores.ready()
     }
 
     /// Clears replies and marks that are no longer kept, in all databases that are there, in small batches between
@@ -208,8 +215,9 @@ impl App {
     /// Takes hold of all databases as they are at one moment, for a backup.
     ///
     /// # Errors
-    /// When a database cannot be read.
+    /// When a database cannot be read, or is none of files.
     pub async fn hold(&self) -> Result<backup::Held, BackupError> {
+        backup::are_files(&self.settings)?;
         let _nothing_passes = self.passing.write().await;
         let (data, now) = (self.settings.data.clone(), self.clock.now());
         let held = tokio::task::spawn_blocking(move || backup::hold(&data, now)).await;

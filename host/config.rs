@@ -12,8 +12,10 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 mod access;
+mod store;
 
 pub use access::{JwtSettings, Rate};
+pub use store::Store;
 
 /// All that an operator can set, with its default (spec §5, §8).
 #[derive(Clone, Debug)]
@@ -23,6 +25,9 @@ pub struct Settings {
     /// Folder for the databases, the lock and the local socket.
     pub data: PathBuf,
     pub listen: SocketAddr,
+    pub store: Store,
+    /// Connections to the store's database at a time, for all plugins; SQLite has none.
+    pub store_connections: usize,
     /// `dev` instead of `serve`: no credentials, tenant `dev`, causes of script errors in replies; its flag.
     pub dev: bool,
     pub apply_schema: bool,
@@ -82,6 +87,8 @@ impl Default for Settings {
             plugins: PathBuf::from("plugins"),
             data: PathBuf::from("data"),
             listen: SocketAddr::from(([127, 0, 0, 1], 7070)),
+            store: Store::Sqlite,
+            store_connections: 32,
             dev: false,
             apply_schema: false,
             origins: Vec::new(),
@@ -280,11 +287,12 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 type Setter = fn(&mut Settings, &str) -> Result<(), String>;
 
 /// Every setting by its name.
-const SETTINGS: [(&str, Setter); 31] = [
+const SETTINGS: [(&str, Setter); 32] = [
     ("plugins", |s, v| folder(v).map(|v| s.plugins = v)),
     ("data", |s, v| folder(v).map(|v| s.data = v)),
     ("listen", |s, v| address(v).map(|v| s.listen = v)),
-    ("store", |_, v| store(v)),
+    ("store", |s, v| store::store(v).map(|v| s.store = v)),
+    ("store_connections", |s, v| count(v).map(|v| s.store_connections = v)),
     ("origins", |s, v| access::origins(v).map(|v| s.origins = v)),
     ("public", |s, v| access::public(v).map(|v| s.public = v)),
     ("auth_jwt_jwks", |s, v| access::jwks(v).map(|v| s.jwt.jwks = v)),
@@ -403,17 +411,6 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     numeric.as_deref().unwrap_or(text).parse().map_err(|_| {
         format!("{text:?} is no address to listen on; write ADDRESS:PORT, such as 127.0.0.1:7070 or [::1]:7070")
     })
-}
-
-fn store(url: &str) -> Result<(), String> {
-    match url {
-        "sqlite" | "sqlite:" => Ok(()),
-        _ if url.starts_with("postgres://") || url.starts_with("postgresql://") => {
-            Err("this version keeps its data in SQLite only, in the data folder; leave the store setting out"
-                .to_owned())
-        }
-        _ => Err(format!("{url:?} is no store; the only one in this version is sqlite, the default")),
-    }
 }
 
 fn collector(text: &str) -> Result<String, String> {

@@ -36,6 +36,8 @@ const MANY_FILES: u64 = 4096;
 /// record's age by itself.
 const CLEAR_FIRST: Duration = Duration::from_secs(60);
 const CLEAR_EVERY: Duration = Duration::from_secs(600);
+/// How often the tokens are read again where other hosts change them too.
+const TOKENS_EVERY: Duration = Duration::from_secs(1);
 
 /// Opens the data and the plugins with the machine's clock and ids.
 ///
@@ -117,6 +119,7 @@ impl Server {
                 () = clear_now_and_then(&app, CLEAR_FIRST, CLEAR_EVERY) => {}
                 () = export(&mut exporter) => {}
                 () = app.auth.keep_fresh() => {}
+                () = follow_tokens(&app), if app.stores.is_shared() => {}
             }
             app.close().await;
             if let Some(exporter) = &mut exporter {
@@ -143,6 +146,20 @@ async fn clear_now_and_then(app: &App, first: Duration, every: Duration) {
             Ok((0, 0)) => {}
             Ok((replies, marks)) => tracing::info!(replies, marks, "cleared what is no longer kept under keys"),
             Err(failure) => tracing::warn!("clearing of old keys failed and is tried again later: {failure}"),
+        }
+    }
+}
+
+/// Reads again and again which tokens there are, for other hosts make and revoke some too.
+async fn follow_tokens(app: &Arc<App>) {
+    let mut rounds = tokio::time::interval(TOKENS_EVERY);
+    rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        rounds.tick().await;
+        let app = app.clone();
+        let read = tokio::task::spawn_blocking(move || app.auth.tokens.refresh()).await;
+        if let Ok(Err(error)) = read {
+            tracing::warn!(%error, "the tokens could not be read again; those that are known go on counting");
         }
     }
 }

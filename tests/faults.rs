@@ -21,7 +21,7 @@ export function handle(input: { code: string, bytes: number }) {
 ";
 
 fn sqlite(shared: &Shared) -> &sqlite::Shared {
-    let Shared::Sqlite(shared) = shared;
+    let Shared::Sqlite(shared) = shared else { panic!("no SQLite") };
     shared
 }
 

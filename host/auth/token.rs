@@ -2,7 +2,7 @@
 
 use std::collections::HashMap;
 use std::fmt::Write;
-use std::sync::{Arc, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Duration;
 
 use sha2::{Digest, Sha256};
@@ -74,6 +74,8 @@ pub struct Tokens {
     /// By the hash of the secret. A lookup's time may depend on the hash, but a caller cannot choose the hash of what
     /// he sends, so it tells him nothing about a secret: no comparison here needs constant time.
     live: RwLock<HashMap<[u8; 32], Arc<TokenRow>>>,
+    /// Held while `live` changes, so that nothing older takes the place of a change.
+    changing: Mutex<()>,
 }
 
 impl Tokens {
@@ -84,7 +86,23 @@ impl Tokens {
     pub fn open(db: Arc<HostDb>) -> Result<Self, StoreError> {
         let live = db.tokens()?.into_iter().filter(|token| token.revoked_at.is_none());
         let live = live.map(|token| (token.hash, Arc::new(token))).collect();
-        Ok(Self { db, live: RwLock::new(live) })
+        Ok(Self { db, live: RwLock::new(live), changing: Mutex::default() })
+    }
+
+    fn changes(&self) -> MutexGuard<'_, ()> {
+        self.changing.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Reads them again: other hosts make and revoke tokens too.
+    ///
+    /// # Errors
+    /// When the database fails; those that are known go on counting.
+    pub fn refresh(&self) -> Result<(), StoreError> {
+        let _changes = self.changes();
+        let live = self.db.tokens()?.into_iter().filter(|token| token.revoked_at.is_none());
+        let live = live.map(|token| (token.hash, Arc::new(token))).collect();
+        *self.live.write().unwrap_or_else(PoisonError::into_inner) = live;
+        Ok(())
     }
 
     /// Makes a token and gives its secret, which is kept nowhere.
@@ -106,6 +124,7 @@ impl Tokens {
             revoked_at: None,
         };
         self.db.add_token(&row)?;
+        let _changes = self.changes();
         self.live.write().unwrap_or_else(PoisonError::into_inner).insert(row.hash, Arc::new(row.clone()));
         Ok((secret, row))
     }
@@ -127,6 +146,7 @@ impl Tokens {
             let id: String = id.chars().take(80).collect();
             Failure::new(Code::NotFound, format!("there is no token {id}; `oncehost token list` shows their ids"))
         })?;
+        let _changes = self.changes();
         self.live.write().unwrap_or_else(PoisonError::into_inner).remove(&row.hash);
         Ok(row)
     }

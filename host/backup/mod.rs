@@ -14,6 +14,8 @@ use std::path::{Path, PathBuf};
 use serde::{Deserialize, Serialize};
 use sha2::{Digest, Sha256};
 
+use crate::config::Settings;
+
 mod restore;
 mod take;
 #[cfg(test)]
@@ -28,6 +30,21 @@ const MANIFEST: &str = "manifest.json";
 const FORMAT: u32 = 1;
 /// The ending of a backup in one file.
 const ARCHIVE: &str = "tar";
+
+/// Refuses what only SQLite's files allow.
+///
+/// # Errors
+/// Where the settings keep the data on a server.
+pub fn are_files(settings: &Settings) -> Result<(), BackupError> {
+    if settings.store.is_files() {
+        return Ok(());
+    }
+    Err(BackupError(
+        "backup and restore are for SQLite's files, and these settings keep the data on Postgres; use its own tools, such \
+         as pg_dump and pg_restore, for the schemas of the plugins and the schema host together"
+            .to_owned(),
+    ))
+}
 
 /// What a backup holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]

@@ -44,6 +44,7 @@ impl From<BackupError> for Fail {
 
 impl Backup {
     pub(super) async fn run(self, settings: Settings) -> Result<(), Fail> {
+        backup::are_files(&settings)?;
         let data = &settings.data;
         if !data.is_dir() {
             let data = data.display();
@@ -85,6 +86,7 @@ fn outcome(last: &Json) -> Result<Manifest, Fail> {
 
 impl Restore {
     pub(super) async fn run(self, settings: Settings) -> Result<(), Fail> {
+        backup::are_files(&settings)?;
         let data: &Path = &settings.data;
         let _lock = app::lock(data)?;
         let mut bar = Bar::new("restore");

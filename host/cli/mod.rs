@@ -49,7 +49,7 @@ struct Global {
     /// Address to listen on [default: 127.0.0.1:7070]
     #[arg(long, global = true, value_name = "ADDR")]
     listen: Option<String>,
-    /// Where data is kept; this version has sqlite only
+    /// Where data is kept: sqlite, or postgres://USER:PASSWORD@HOST:PORT/DATABASE [default: sqlite, in the data folder]
     #[arg(long, global = true, value_name = "URL")]
     store: Option<String>,
     /// Settings file [default: oncehost.toml, if it is there]

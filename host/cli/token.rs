@@ -15,7 +15,7 @@ use crate::config::{Settings, duration};
 use crate::failure::Failure;
 use crate::http::tokens::{self, TokenRequest};
 use crate::ids::SystemIds;
-use crate::store::host_db::HostDb;
+use crate::store::Stores;
 
 /// Tokens: the credentials that callers of `oncehost serve` send
 #[derive(Debug, Args)]
@@ -132,7 +132,8 @@ async fn here_or_there(
     }
     let _lock = app::lock(&settings.data)?;
     let failed = |failure: Failure| Fail::Failed(failure.to_string());
-    let db = HostDb::open(&settings.data).map_err(|error| Fail::Failed(error.to_string()))?;
+    let db = Stores::new(settings).and_then(|stores| stores.host_db());
+    let db = db.map_err(|error| Fail::Failed(error.to_string()))?;
     let tokens = Tokens::open(Arc::new(db)).map_err(|error| Fail::Failed(error.to_string()))?;
     here(&tokens).map_err(failed)
 }

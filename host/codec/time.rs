@@ -16,7 +16,12 @@ pub fn iso(millis: Millis) -> Option<String> {
     EPOCH.checked_add(SignedDuration::from_millis(millis)).ok().and_then(show)
 }
 
-/// The same for what the host shows; an instant outside those years as the nearest within them.
+/// The instant that a text in the one form means, in milliseconds since 1970.
+pub fn millis(text: &str) -> Option<Millis> {
+    text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
+}
+
+/// The same as [`iso`] for what the host shows; an instant outside those years as the nearest within them.
 pub fn shown(millis: Millis) -> String {
     const FIRST: Millis = -62_135_596_800_000;
     const LAST: Millis = 253_402_300_799_999;

@@ -3,10 +3,14 @@
 //!
 //! Some errors roll back the *whole* transaction (a full disk, an I/O error), and some only show at the commit. Nobody
 //! has been answered by then, so the others run again, each alone, and the culprit gets the error.
+//!
+//! Where the database serves many hosts, transactions can run into each other: such an invocation, which is alone in its
+//! transaction there, runs again a few times before its caller is told.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use super::again::{Tries, given_up};
 use super::watchdog::Desk;
 use super::{Reply, unknown_outcome};
 use crate::failure::{Code, Failure};
@@ -35,6 +39,8 @@ enum Lost {
     Commit {
         ran: usize,
     },
+    /// It has to run again.
+    Again,
     Parted,
 }
 
@@ -60,7 +66,7 @@ pub(super) fn commit_together(
     again: bool,
     run: Run<'_>,
 ) -> Result<Turn, Parted> {
-    match attempt(desk, invocations, run) {
+    match persist(desk, invocations, run) {
         Ok(replies) => Ok(Turn::of(replies)),
         Err(Lost::Parted) => Err(Parted),
         Err(Lost::Begin(error)) => Ok(Turn::of(vec![Err(InvokeError::from(error)); invocations.len()])),
@@ -68,6 +74,7 @@ pub(super) fn commit_together(
             tracing::warn!(before, "an invocation took its group's transaction with it; the others run again, alone");
             Ok(Turn { replies: vec![(before, reply)], alone: before })
         }
+        Err(Lost::Again) => Ok(Turn::of(vec![Err(given_up().into()); invocations.len()])),
         Err(Lost::Commit { ran }) => Ok(after_failed_commit(desk, &invocations[..ran], again)),
     }
 }
@@ -90,15 +97,27 @@ fn after_failed_commit(desk: &Desk, invocations: &[Arc<Invocation>], again: bool
     Turn { replies, alone }
 }
 
-fn attempt(desk: &Desk, invocations: &[Arc<Invocation>], run: Run<'_>) -> Result<Vec<Reply>, Lost> {
-    let tx = desk.shared.begin().map_err(Lost::Begin)?;
+/// Attempts it until it does not run into another transaction.
+fn persist(desk: &Desk, invocations: &[Arc<Invocation>], run: Run<'_>) -> Result<Vec<Reply>, Lost> {
+    let mut tries = Tries::new();
+    loop {
+        let tx = if tries.again() { desk.shared.begin_again() } else { desk.shared.begin() };
+        let attempted = attempt(desk, &tx.map_err(Lost::Begin)?, invocations, run);
+        if !matches!(attempted, Err(Lost::Again)) || !tries.next(&desk.metrics) {
+            return attempted;
+        }
+    }
+}
+
+fn attempt(desk: &Desk, tx: &Tx, invocations: &[Arc<Invocation>], run: Run<'_>) -> Result<Vec<Reply>, Lost> {
     let started = Instant::now();
     let mut replies = Vec::with_capacity(invocations.len());
     for (index, invocation) in invocations.iter().enumerate() {
-        let reply = run(index, invocation, &tx);
+        let reply = run(index, invocation, tx);
         match tx.fate() {
             Fate::Open => replies.push(reply),
             Fate::Ended => return Err(Lost::With { before: index, reply: reply.and_then(|_| Err(went().into())) }),
+            Fate::Again => return Err(Lost::Again),
             Fate::Parted => return Err(Lost::Parted),
         }
         if started.elapsed() > SLICE {
@@ -108,6 +127,9 @@ fn attempt(desk: &Desk, invocations: &[Arc<Invocation>], run: Run<'_>) -> Result
     crate::crash_point!("before-commit");
     let committing = Instant::now();
     if let Err(error) = tx.commit() {
+        if tx.fate() == Fate::Again {
+            return Err(Lost::Again);
+        }
         tracing::error!(%error, "COMMIT failed");
         return Err(Lost::Commit { ran: replies.len() });
     }

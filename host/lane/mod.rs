@@ -15,6 +15,7 @@ use crate::metrics::{LaneStanding, Metrics, PluginMetrics};
 use crate::plugin::Kind;
 use crate::store::{Database, Shared, StoreError};
 
+mod again;
 mod group;
 mod kept;
 mod queue;
@@ -199,15 +200,13 @@ impl Lane {
         if door.closed {
             return Err(stopping());
         }
-        let queue = match &door.queue {
-            Some(queue) => queue.clone(),
-            None => {
-                let queue = Queue::new(self.settings.queue);
-                writer::start(self, &queue, None, &mut door)?;
-                door.queue = Some(queue.clone());
-                queue
-            }
-        };
+        let queue = door.queue.clone().unwrap_or_else(|| Queue::new(self.settings.queue));
+        // One more thread as long as calls wait, up to what the database takes at a time.
+        let most = self.database.writers();
+        if door.threads == 0 || door.queue.is_none() || (!queue.is_empty() && door.threads < most) {
+            writer::start(self, &queue, None, &mut door)?;
+        }
+        door.queue = Some(queue.clone());
         // Under the lock, so that no work falls behind a writer that is about to end.
         self.admitted(queue.put(work), writer::refuse)
     }

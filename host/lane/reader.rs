@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 
+use super::again::{Tries, given_up};
 use super::kept::KeptEngine;
 use super::queue::{Queue, Taken};
 use super::watchdog::Desk;
@@ -50,7 +51,7 @@ impl Reader {
             let invocation = job.invocation.clone();
             *lock(&desk.backlog) = vec![job];
             let tx = desk.shared.tx();
-            let reply = self.run(&desk, &invocation, &tx);
+            let reply = self.persist(&desk, &invocation, &tx);
             if tx.fate() == Fate::Parted {
                 // Relieved by the watchdog, which has answered and no longer counts this thread.
                 self.lane.stuck.fetch_sub(1, Ordering::Relaxed);
@@ -63,10 +64,24 @@ impl Reader {
         lock(&self.lane.read).threads -= 1;
     }
 
+    /// Runs it until it does not run into another transaction.
+    fn persist(&mut self, desk: &Desk, invocation: &Invocation, tx: &Tx) -> Reply {
+        let mut tries = Tries::new();
+        loop {
+            let reply = self.run(desk, invocation, tx, tries.again());
+            if tx.fate() != Fate::Again {
+                return reply;
+            }
+            if !tries.next(&desk.metrics) {
+                return Err(given_up().into());
+            }
+        }
+    }
+
     /// One run in a read transaction of its own, so that it sees one state of the data throughout.
-    fn run(&mut self, desk: &Desk, invocation: &Invocation, tx: &Tx) -> Reply {
+    fn run(&mut self, desk: &Desk, invocation: &Invocation, tx: &Tx, again: bool) -> Reply {
         let engine = self.engine.for_run(invocation)?;
-        tx.begin_read()?;
+        tx.begin_read(again)?;
         let started = desk.begin(0, invocation.limits.time);
         let reply = invoke::read(invocation, engine, tx);
         desk.end();

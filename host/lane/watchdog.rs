@@ -136,7 +136,7 @@ mod tests {
     use crate::store::{Access, Database, Fate};
 
     fn sqlite(shared: &Shared) -> &crate::store::sqlite::Shared {
-        let Shared::Sqlite(shared) = shared;
+        let Shared::Sqlite(shared) = shared else { panic!("no SQLite") };
         shared
     }
 

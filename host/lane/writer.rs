@@ -1,4 +1,4 @@
-//! The one thread that writes a plugin's database.
+//! The threads that write a plugin's database: one where transactions share a commit, several where each has its own.
 
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -25,7 +25,7 @@ struct Writer {
     engine: KeptEngine,
 }
 
-/// Starts the writer of a lane. The door is locked by the caller.
+/// Starts a writer of a lane. The door is locked by the caller.
 pub(super) fn start(
     lane: &Arc<Lane>,
     queue: &Arc<Queue<Work>>,
@@ -79,7 +79,7 @@ impl Writer {
                 Work::Exclusive(work) => work(&desk.shared),
                 Work::Invoke(job) => {
                     let mut jobs = vec![job];
-                    while jobs.len() < GROUP && next.is_none() {
+                    while jobs.len() < desk.shared.most_in_a_group().min(GROUP) && next.is_none() {
                         match self.queue.try_take() {
                             Some(Work::Invoke(job)) => jobs.push(job),
                             Some(exclusive @ Work::Exclusive(_)) => next = Some(exclusive),
@@ -161,12 +161,14 @@ impl Writer {
     /// Ends the writer of an idle lane, unless work came in at the last moment.
     fn may_leave(&self) -> bool {
         let mut door = lock(&self.lane.write);
-        if self.queue.is_empty() {
-            door.queue = None;
-            door.threads -= 1;
-            return true;
+        if !self.queue.is_empty() {
+            return false;
         }
-        false
+        door.threads -= 1;
+        if door.threads == 0 && door.queue.as_ref().is_some_and(|queue| Arc::ptr_eq(queue, &self.queue)) {
+            door.queue = None;
+        }
+        true
     }
 
     /// Gives back what was taken from the queue by a writer that was relieved.

@@ -109,6 +109,7 @@ struct Families {
     groups: Histograms,
     waits: Histograms,
     reliefs: Family<PluginLabel, Counter>,
+    again: Family<PluginLabel, Counter>,
     limits: Family<LimitLabels, Counter>,
     cleared: Family<Kind, Counter>,
     reloads: Family<ResultLabel, Counter>,
@@ -169,6 +170,7 @@ impl Default for Families {
             groups: Histograms::new_with_constructor(sizes),
             waits: Histograms::new_with_constructor(times),
             reliefs: Family::default(),
+            again: Family::default(),
             limits: Family::default(),
             cleared: Family::default(),
             reloads: Family::default(),
@@ -185,6 +187,7 @@ impl Families {
         to.register("commit_group_size", "Invocations that shared a commit", self.groups.clone());
         let help = "Time that a try waited for an earlier one with the same key, of those that had to";
         to.register_with_unit("key_wait", help, seconds(), self.waits.clone());
+        to.register("runs_again", "Runs that ran into other transactions and began anew", self.again.clone());
         to.register("watchdog_reliefs", "Runs that had to be given up with their thread", self.reliefs.clone());
         to.register("limits_hit", "Runs that came up against a limit, by its name", self.limits.clone());
         to.register("cleared", "Replies and marks that were no longer kept", self.cleared.clone());
@@ -294,6 +297,7 @@ pub struct PluginMetrics {
     group: Histogram,
     wait: Histogram,
     reliefs: Counter,
+    again: Counter,
     limits: Family<LimitLabels, Counter>,
 }
 
@@ -309,6 +313,7 @@ impl PluginMetrics {
             group: families.groups.get_or_create_owned(&label),
             wait: families.waits.get_or_create_owned(&label),
             reliefs: families.reliefs.get_or_create_owned(&label),
+            again: families.again.get_or_create_owned(&label),
             limits: families.limits.clone(),
         }
     }
@@ -357,6 +362,11 @@ impl PluginMetrics {
     /// Runs that were given up since the start.
     pub fn reliefs(&self) -> u64 {
         self.reliefs.get()
+    }
+
+    /// Counts a run that ran into another transaction and begins anew.
+    pub fn ran_again(&self) {
+        self.again.inc();
     }
 
     /// Counts a run that was given up with its thread.

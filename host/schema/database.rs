@@ -31,7 +31,7 @@ impl Dialect {
         }
     }
 
-    pub(super) fn add_column(self, table: &Table, added: &Column) -> String {
+    pub(crate) fn add_column(self, table: &Table, added: &Column) -> String {
         match self {
             Dialect::Sqlite => ddl::add_column(table, added),
             Dialect::Postgres => postgres::add_column(table, added),

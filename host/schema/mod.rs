@@ -19,7 +19,7 @@ mod indexes;
 pub mod inspect;
 pub mod parse;
 pub mod plan;
-mod postgres;
+pub mod postgres;
 mod record;
 mod rename;
 pub mod render;

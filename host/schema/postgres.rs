@@ -3,8 +3,11 @@
 //! Postgres writes conditions down in its own words, so each CHECK carries the model's as its comment; a condition
 //! without such a comment was made by hand. A JSON column is known by the name of the check that keeps it JSON.
 
+use sha2::{Digest, Sha256};
+
 use super::ddl::{key_columns, literal, quote, quoted, text_literal};
 use super::plan::Step;
+use super::rename::rename_in;
 use super::rows::Conversion;
 use super::{Check, Column, ColumnType, HOST_PREFIX, Index, Schema, TENANT, Table, index_name};
 use crate::codec::Value;
@@ -12,7 +15,7 @@ use crate::codec::Value;
 /// How the check of a JSON column is called, before the column's name: together at most 63 bytes.
 pub(super) const JSON_CHECK: &str = "_oncehost_json_";
 
-/// How a check without a name of its own is called, before a number.
+/// How a check without a name of its own is called, before a digest of it.
 pub(super) const CHECK: &str = "_oncehost_check_";
 
 pub(super) fn storage(ty: ColumnType) -> &'static str {
@@ -55,8 +58,15 @@ fn column(column: &Column) -> String {
     sql
 }
 
-fn check_name(at: usize, check: &Check) -> String {
-    check.name.clone().unwrap_or_else(|| format!("{CHECK}{at}"))
+/// How a check is called in the database.
+pub fn check_name(check: &Check) -> String {
+    check.name.clone().unwrap_or_else(|| named(&check.sql))
+}
+
+fn named(sql: &str) -> String {
+    let digest: [u8; 32] = Sha256::digest(sql.as_bytes()).into();
+    let digits: String = digest.iter().take(8).map(|byte| format!("{byte:02x}")).collect();
+    format!("{CHECK}{digits}")
 }
 
 /// The model's condition with what Postgres writes in another way.
@@ -80,16 +90,17 @@ pub(super) fn create_table(table: &Table, name: &str) -> Vec<String> {
     }
     parts.extend(table.columns.iter().map(column));
     parts.push(format!("PRIMARY KEY ({})", quoted(&key_columns(table, &table.primary_key))));
-    for (at, check) in table.checks.iter().enumerate() {
-        parts.push(format!("CONSTRAINT {} CHECK ({})", quote(&check_name(at, check)), condition(check)));
+    for check in &table.checks {
+        parts.push(format!("CONSTRAINT {} CHECK ({})", quote(&check_name(check)), condition(check)));
     }
-    let comments = table.checks.iter().enumerate().map(|(at, check)| comment(name, &check_name(at, check), &check.sql));
+    let comments = table.checks.iter().map(|check| comment(name, check));
     let create = format!("CREATE TABLE {} (\n  {}\n)", quote(name), parts.join(",\n  "));
     std::iter::once(create).chain(comments).collect()
 }
 
-fn comment(table: &str, check: &str, sql: &str) -> String {
-    format!("COMMENT ON CONSTRAINT {} ON {} IS {}", quote(check), quote(table), text_literal(sql))
+fn comment(table: &str, check: &Check) -> String {
+    let name = quote(&check_name(check));
+    format!("COMMENT ON CONSTRAINT {name} ON {} IS {}", quote(table), text_literal(&check.sql))
 }
 
 pub(super) fn add_column(table: &Table, added: &Column) -> String {
@@ -140,8 +151,14 @@ pub(super) fn after_rename(table: &Table, was: &str, now: &str) -> Vec<String> {
         let (was, now) = (quote(&format!("{JSON_CHECK}{was}")), quote(&format!("{JSON_CHECK}{now}")));
         sql.push(format!("ALTER TABLE {} RENAME CONSTRAINT {was} TO {now}", quote(&table.name)));
     }
-    let touched = table.checks.iter().enumerate().filter(|(_, check)| check.sql.contains(&quote(now)));
-    sql.extend(touched.map(|(at, check)| comment(&table.name, &check_name(at, check), &check.sql)));
+    for check in table.checks.iter().filter(|check| check.sql.contains(&quote(now))) {
+        if check.name.is_none() {
+            let before = named(&rename_in(&check.sql, now, was));
+            let (before, after) = (quote(&before), quote(&check_name(check)));
+            sql.push(format!("ALTER TABLE {} RENAME CONSTRAINT {before} TO {after}", quote(&table.name)));
+        }
+        sql.push(comment(&table.name, check));
+    }
     sql
 }
 

@@ -89,7 +89,7 @@ fn rename_column(base: &mut Schema, name: &str, was: &str, now: &str) -> bool {
 }
 
 /// The condition with the quoted name `was` replaced, but not within its strings.
-fn rename_in(sql: &str, was: &str, now: &str) -> String {
+pub(super) fn rename_in(sql: &str, was: &str, now: &str) -> String {
     let parts = sql.split('\'').enumerate();
     let renamed: Vec<String> = parts
         .map(|(at, part)| if at % 2 == 0 { part.replace(&quote(was), &quote(now)) } else { part.to_owned() })

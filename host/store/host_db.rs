@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use super::{StoreError, sqlite};
+use super::{StoreError, postgres, sqlite};
 use crate::clock::Millis;
 
 /// A token as it is kept.
@@ -25,6 +25,7 @@ pub struct TokenRow {
 /// The host's own database. Little is written to it, and never by an invocation.
 pub enum HostDb {
     Sqlite(sqlite::host_db::HostDb),
+    Postgres(postgres::host_db::HostDb),
 }
 
 impl HostDb {
@@ -36,6 +37,14 @@ impl HostDb {
         sqlite::host_db::HostDb::open(data).map(HostDb::Sqlite)
     }
 
+    /// The same on a Postgres server, for all hosts that share it.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] with a sentence for the operator.
+    pub fn on(server: &std::sync::Arc<postgres::Server>) -> Result<Self, StoreError> {
+        postgres::host_db::HostDb::open(server).map(HostDb::Postgres)
+    }
+
     /// Keeps a new token; it is on disk when this returns.
     ///
     /// # Errors
@@ -43,6 +52,7 @@ impl HostDb {
     pub fn add_token(&self, token: &TokenRow) -> Result<(), StoreError> {
         match self {
             HostDb::Sqlite(db) => db.add_token(token),
+            HostDb::Postgres(db) => db.add_token(token),
         }
     }
 
@@ -53,6 +63,7 @@ impl HostDb {
     pub fn tokens(&self) -> Result<Vec<TokenRow>, StoreError> {
         match self {
             HostDb::Sqlite(db) => db.tokens(),
+            HostDb::Postgres(db) => db.tokens(),
         }
     }
 
@@ -64,6 +75,7 @@ impl HostDb {
     pub fn revoke_token(&self, id: &str, now: Millis) -> Result<Option<TokenRow>, StoreError> {
         match self {
             HostDb::Sqlite(db) => db.revoke_token(id, now),
+            HostDb::Postgres(db) => db.revoke_token(id, now),
         }
     }
 
@@ -74,6 +86,7 @@ impl HostDb {
     pub fn clear_tokens(&self, before: Millis) -> Result<usize, StoreError> {
         match self {
             HostDb::Sqlite(db) => db.clear_tokens(before),
+            HostDb::Postgres(db) => db.clear_tokens(before),
         }
     }
 }

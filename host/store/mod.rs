@@ -14,6 +14,7 @@ macro_rules! verbs {
         $vis fn $verb(tx: &$crate::store::Tx $(, $arg: $ty)*) -> Result<$gives, $crate::store::StoreError> {
             match tx {
                 $crate::store::Tx::Sqlite(tx) => $crate::store::sqlite::$module::$verb(tx $(, $arg)*),
+                $crate::store::Tx::Postgres(tx) => $crate::store::postgres::$module::$verb(tx $(, $arg)*),
             }
         }
     )+};
@@ -22,13 +23,17 @@ macro_rules! verbs {
 pub mod host_db;
 pub mod keys;
 pub mod outbox;
+pub mod postgres;
 pub mod records;
 mod session;
 pub mod sqlite;
+mod stores;
 pub mod tables;
+mod words;
 pub mod workflows;
 
 pub use session::{Access, Database, Fate, Hold, Shared, Tx};
+pub use stores::Stores;
 
 /// What can go wrong in the database.
 #[derive(Debug, thiserror::Error)]
@@ -45,6 +50,9 @@ pub enum StoreError {
     /// A read took too long and was interrupted.
     #[error("{0}")]
     Slow(String),
+    /// Another try of the same key still runs.
+    #[error("{0}")]
+    InProgress(String),
     /// The transaction this work belonged to is gone: rolled back by the database or taken away by the watchdog.
     #[error("{0}")]
     Gone(String),
@@ -60,6 +68,7 @@ impl From<StoreError> for Failure {
             StoreError::Constraint(_) => Code::Constraint,
             StoreError::Schema(_) => Code::Schema,
             StoreError::Slow(_) => Code::Limit,
+            StoreError::InProgress(_) => Code::KeyInProgress,
             StoreError::Gone(_) | StoreError::Unavailable(_) => Code::Unavailable,
         };
         Failure::new(code, error.to_string())

@@ -4,7 +4,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
-use super::{StoreError, sqlite};
+use super::{StoreError, postgres, sqlite};
 use crate::schema::Dialect;
 
 /// Where a plugin's rows rest.
@@ -12,6 +12,8 @@ use crate::schema::Dialect;
 pub enum Database {
     /// A file of its own.
     Sqlite(PathBuf),
+    /// The schema of this name.
+    Postgres(Arc<postgres::Server>, String),
 }
 
 /// What a connection is for.
@@ -26,6 +28,17 @@ impl Database {
     pub fn exists(&self) -> bool {
         match self {
             Database::Sqlite(path) => path.exists(),
+            Database::Postgres(..) => true,
+        }
+    }
+
+    /// How many transactions that write are worth having at a time.
+    pub fn writers(&self) -> usize {
+        match self {
+            // It has one at a time.
+            Database::Sqlite(_) => 1,
+            // Most of one's time is waiting for answers; the pool bounds what all plugins have together.
+            Database::Postgres(..) => 16,
         }
     }
 
@@ -36,6 +49,7 @@ impl Database {
     pub fn open(&self, access: Access) -> Result<Shared, StoreError> {
         match self {
             Database::Sqlite(path) => sqlite::Shared::open(path, access).map(Shared::Sqlite),
+            Database::Postgres(server, plugin) => postgres::Shared::open(server, plugin, access).map(Shared::Postgres),
         }
     }
 }
@@ -45,13 +59,24 @@ impl Database {
 #[derive(Clone)]
 pub enum Shared {
     Sqlite(Arc<sqlite::Shared>),
+    Postgres(Arc<postgres::Shared>),
 }
 
 impl Shared {
+    /// How many invocations are worth having in one transaction.
+    pub fn most_in_a_group(&self) -> usize {
+        match self {
+            Shared::Sqlite(_) => usize::MAX,
+            // It makes commits of several connections durable together by itself.
+            Shared::Postgres(_) => 1,
+        }
+    }
+
     /// A hold on the transaction that is open in it now, or will be.
     pub fn tx(&self) -> Tx {
         match self {
             Shared::Sqlite(shared) => Tx::Sqlite(sqlite::Tx::new(shared)),
+            Shared::Postgres(shared) => Tx::Postgres(postgres::Tx::new(shared)),
         }
     }
 
@@ -62,6 +87,18 @@ impl Shared {
     pub fn begin(&self) -> Result<Tx, StoreError> {
         match self {
             Shared::Sqlite(shared) => sqlite::Tx::begin(shared).map(Tx::Sqlite),
+            Shared::Postgres(shared) => Ok(Tx::Postgres(postgres::Tx::begin(shared, false))),
+        }
+    }
+
+    /// The same for the next try of what was begun last, whose fate was [`Fate::Again`].
+    ///
+    /// # Errors
+    /// As [`Shared::begin`].
+    pub fn begin_again(&self) -> Result<Tx, StoreError> {
+        match self {
+            Shared::Sqlite(_) => self.begin(),
+            Shared::Postgres(shared) => Ok(Tx::Postgres(postgres::Tx::begin(shared, true))),
         }
     }
 
@@ -72,6 +109,8 @@ impl Shared {
     pub fn reopen(&self) -> Result<(), StoreError> {
         match self {
             Shared::Sqlite(shared) => shared.reopen(),
+            // Each transaction has a connection from the pool, which gives none that is broken.
+            Shared::Postgres(_) => Ok(()),
         }
     }
 
@@ -79,6 +118,7 @@ impl Shared {
     pub fn try_hold(&self) -> Option<Hold<'_>> {
         match self {
             Shared::Sqlite(shared) => shared.try_hold().map(Hold::Sqlite),
+            Shared::Postgres(shared) => shared.try_hold().map(Hold::Postgres),
         }
     }
 }
@@ -86,6 +126,7 @@ impl Shared {
 /// A connection that nobody uses at the moment.
 pub enum Hold<'a> {
     Sqlite(sqlite::Hold<'a>),
+    Postgres(postgres::Hold<'a>),
 }
 
 impl Hold<'_> {
@@ -93,6 +134,7 @@ impl Hold<'_> {
     pub fn part(self) {
         match self {
             Hold::Sqlite(hold) => hold.part(),
+            Hold::Postgres(hold) => hold.part(),
         }
     }
 }
@@ -103,6 +145,8 @@ pub enum Fate {
     Open,
     /// It ended: the database rolled it back.
     Ended,
+    /// It ran into another one, or has to run with more care: nothing of it is kept, and it has to run again.
+    Again,
     /// The watchdog took it away.
     Parted,
 }
@@ -112,6 +156,7 @@ pub enum Fate {
 #[derive(Clone)]
 pub enum Tx {
     Sqlite(sqlite::Tx),
+    Postgres(postgres::Tx),
 }
 
 impl Tx {
@@ -119,16 +164,19 @@ impl Tx {
     pub(super) fn dialect(&self) -> Dialect {
         match self {
             Tx::Sqlite(_) => Dialect::Sqlite,
+            Tx::Postgres(_) => Dialect::Postgres,
         }
     }
 
-    /// Begins a transaction that only reads, which sees one state of the data throughout.
+    /// Begins a transaction that only reads, which sees one state of the data throughout. `again`: it is the next try
+    /// of the last one, whose fate was [`Fate::Again`].
     ///
     /// # Errors
     /// When the database fails.
-    pub fn begin_read(&self) -> Result<(), StoreError> {
+    pub fn begin_read(&self, again: bool) -> Result<(), StoreError> {
         match self {
             Tx::Sqlite(tx) => tx.begin_read(),
+            Tx::Postgres(tx) => tx.begin_read(again),
         }
     }
 
@@ -139,6 +187,7 @@ impl Tx {
     pub fn end_read(&self) -> Result<(), StoreError> {
         match self {
             Tx::Sqlite(tx) => tx.end_read(),
+            Tx::Postgres(tx) => tx.commit(),
         }
     }
 
@@ -149,6 +198,7 @@ impl Tx {
     pub fn execute(&self, sql: &str) -> Result<(), StoreError> {
         match self {
             Tx::Sqlite(tx) => tx.execute(sql),
+            Tx::Postgres(tx) => tx.execute(sql),
         }
     }
 
@@ -159,6 +209,8 @@ impl Tx {
     pub fn mark(&self) -> Result<(), StoreError> {
         match self {
             Tx::Sqlite(tx) => tx.execute("SAVEPOINT invocation"),
+            // The transaction is this invocation's alone.
+            Tx::Postgres(_) => Ok(()),
         }
     }
 
@@ -169,6 +221,7 @@ impl Tx {
     pub fn keep(&self) -> Result<(), StoreError> {
         match self {
             Tx::Sqlite(tx) => tx.execute("RELEASE invocation"),
+            Tx::Postgres(_) => Ok(()),
         }
     }
 
@@ -176,6 +229,7 @@ impl Tx {
     pub fn undo(&self) {
         match self {
             Tx::Sqlite(tx) => tx.undo(),
+            Tx::Postgres(tx) => tx.undo(),
         }
     }
 
@@ -186,6 +240,7 @@ impl Tx {
     pub fn commit(&self) -> Result<(), StoreError> {
         match self {
             Tx::Sqlite(tx) => tx.commit(),
+            Tx::Postgres(tx) => tx.commit(),
         }
     }
 
@@ -194,6 +249,7 @@ impl Tx {
         match self {
             // An error says that nothing is open.
             Tx::Sqlite(tx) => drop(tx.execute("ROLLBACK")),
+            Tx::Postgres(tx) => tx.undo(),
         }
     }
 
@@ -202,6 +258,7 @@ impl Tx {
     pub fn until(&self, until: Instant) -> Self {
         match self {
             Tx::Sqlite(tx) => Tx::Sqlite(tx.until(until)),
+            Tx::Postgres(tx) => Tx::Postgres(tx.until(until)),
         }
     }
 
@@ -209,6 +266,7 @@ impl Tx {
     pub fn fate(&self) -> Fate {
         match self {
             Tx::Sqlite(tx) => tx.fate(),
+            Tx::Postgres(tx) => tx.fate(),
         }
     }
 }

@@ -1,6 +1,6 @@
 //! Plugins' tables against what their `schema.sql` wants.
 
-use super::Shared;
+use super::{Shared, postgres};
 use crate::clock::Millis;
 use crate::schema::{self, Applied, ApplyError, Plan, Schema, SchemaError, Status};
 
@@ -11,6 +11,7 @@ use crate::schema::{self, Applied, ApplyError, Plan, Schema, SchemaError, Status
 pub fn plan(shared: &Shared, wanted: &Schema, allow_destructive: &[String]) -> Result<Plan, SchemaError> {
     match shared {
         Shared::Sqlite(shared) => schema::plan(&*shared.lock(), wanted, allow_destructive),
+        Shared::Postgres(shared) => postgres::tables::plan(shared, wanted, allow_destructive),
     }
 }
 
@@ -26,6 +27,7 @@ pub fn apply(
 ) -> Result<Applied, ApplyError> {
     match shared {
         Shared::Sqlite(shared) => schema::apply(&mut shared.lock(), wanted, allow_destructive, now),
+        Shared::Postgres(shared) => postgres::tables::apply(shared, wanted, allow_destructive, now),
     }
 }
 
@@ -36,5 +38,6 @@ pub fn apply(
 pub fn status(shared: &Shared, wanted: &Schema) -> Result<Status, SchemaError> {
     match shared {
         Shared::Sqlite(shared) => schema::status(&*shared.lock(), wanted),
+        Shared::Postgres(shared) => postgres::tables::status(shared, wanted),
     }
 }

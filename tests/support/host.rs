@@ -6,14 +6,17 @@ use std::thread::JoinHandle;
 
 use oncehost::app::App;
 use oncehost::clock::ManualClock;
-use oncehost::config::Settings;
+use oncehost::config::{Settings, Store};
 use oncehost::http::admin::{self, SchemaRequest, SchemaVerb};
 use oncehost::ids::SystemIds;
 use oncehost::serve::Server;
+use oncehost::store::Database;
 use serde_json::Value as Json;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
 use tokio::sync::oneshot;
+
+use super::rows;
 
 /// 2026-01-01T00:00:00.000Z, when all tests begin.
 pub const START: i64 = 1_767_225_600_000;
@@ -165,15 +168,36 @@ impl Host {
         self.call(plugin, action, &Call { key: None, tenant: None, body: body.as_bytes() })
     }
 
-    /// The database of a plugin, opened beside the running host.
+    /// The SQLite database of a plugin, opened beside the running host.
     pub fn database(&self, plugin: &str) -> rusqlite::Connection {
-        let oncehost::store::Database::Sqlite(path) = self.app.database(plugin);
+        let Database::Sqlite(path) = self.app.database(plugin) else { panic!("not on SQLite") };
         rusqlite::Connection::open(path).unwrap()
+    }
+
+    /// What a query finds in the database of a plugin, on any database.
+    pub fn rows(&self, plugin: &str, sql: &str) -> Vec<Vec<Json>> {
+        match &self.settings.store {
+            Store::Sqlite => rows::sqlite(&self.database(plugin), sql),
+            Store::Postgres(url) => self.runtime.block_on(rows::postgres(url, plugin, sql)),
+        }
     }
 
     /// Rows of a table.
     pub fn count(&self, plugin: &str, table: &str) -> i64 {
-        self.database(plugin).query_row(&format!("SELECT count(*) FROM \"{table}\""), [], |row| row.get(0)).unwrap()
+        self.rows(plugin, &format!("SELECT count(*) FROM \"{table}\""))[0][0].as_i64().unwrap()
+    }
+
+    /// The plugins' tables and the host's own, less those that say nothing about what was done.
+    pub fn tables(&self, plugin: &str) -> Vec<String> {
+        let all = match &self.settings.store {
+            Store::Sqlite => "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
+            Store::Postgres(_) => "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()",
+        };
+        let silent = ["_oncehost_schema", "_oncehost_definitions", "_oncehost_version"];
+        let names = self.rows(plugin, all).into_iter().map(|row| row[0].as_str().unwrap().to_owned());
+        let mut names: Vec<String> = names.filter(|name| !silent.contains(&name.as_str())).collect();
+        names.sort();
+        names
     }
 }
 

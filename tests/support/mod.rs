@@ -1,7 +1,9 @@
 //! What the tests share.
 
 pub mod host;
+pub mod postgres;
 pub mod process;
+pub mod rows;
 pub mod scenario;
 pub mod shop;
 

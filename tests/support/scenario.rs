@@ -9,27 +9,31 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use rusqlite::types::ValueRef;
+use oncehost::config::Store;
 use serde_json::Value as Json;
 
 use super::host::{Answer, Call, Host};
+use super::postgres;
 
-/// Runs a fixture and compares its transcript with what is expected. Identifiers show as `<1>`, `<2>`… in the order
-/// in which they appear.
+/// Runs a fixture on each database and compares its transcript with what is expected, which is the same for all.
+/// Identifiers show as `<1>`, `<2>`… in the order in which they appear.
 #[track_caller]
 pub fn check(fixture: &str, expected: &str) {
-    let transcript = run(fixture);
-    let (got, want) = (trimmed(&transcript), trimmed(expected));
-    assert!(got == want, "the transcript differs\n--- got\n{got}\n--- expected\n{want}");
+    for store in [Store::Sqlite, Store::Postgres(postgres::database())] {
+        let name = format!("{store:?}");
+        let transcript = run(fixture, store);
+        let (got, want) = (trimmed(&transcript), trimmed(expected));
+        assert!(got == want, "the transcript on {name} differs\n--- got\n{got}\n--- expected\n{want}");
+    }
 }
 
 fn trimmed(text: &str) -> String {
     text.trim().lines().map(str::trim).collect::<Vec<_>>().join("\n")
 }
 
-fn run(fixture: &str) -> String {
+fn run(fixture: &str, store: Store) -> String {
     let (files, steps) = split(fixture);
-    let mut host = Host::new(files);
+    let mut host = Host::with(files, |settings| settings.store = store);
     let mut transcript = String::new();
     for step in steps {
         writeln!(transcript, "{step}").unwrap();
@@ -125,42 +129,14 @@ fn tell(answer: &Answer) -> String {
 }
 
 fn rows(host: &Host, plugin: &str, sql: &str) -> String {
-    let database = host.database(plugin);
-    let mut statement = database.prepare(sql).unwrap();
-    let columns = statement.column_count();
-    let mut found = statement.query([]).unwrap();
-    let mut lines = Vec::new();
-    while let Some(row) = found.next().unwrap() {
-        let cells: Vec<Json> = (0..columns).map(|index| cell(row.get_ref(index).unwrap())).collect();
-        lines.push(Json::Array(cells).to_string());
-    }
+    let lines: Vec<String> = host.rows(plugin, sql).into_iter().map(|row| Json::Array(row).to_string()).collect();
     if lines.is_empty() { "no rows".to_owned() } else { lines.join("\n") }
 }
 
-fn cell(value: ValueRef<'_>) -> Json {
-    match value {
-        ValueRef::Null => Json::Null,
-        ValueRef::Integer(number) => Json::from(number),
-        ValueRef::Real(number) => Json::from(number),
-        ValueRef::Text(text) => Json::String(String::from_utf8_lossy(text).into_owned()),
-        ValueRef::Blob(bytes) => Json::String(format!("{bytes:02x?}")),
-    }
-}
-
 fn counts(host: &Host, plugin: &str) -> String {
-    let tables = rows(
-        host,
-        plugin,
-        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' \
-         AND name NOT IN ('_oncehost_schema', '_oncehost_definitions') ORDER BY name",
-    );
-    let mut told = Vec::new();
-    for line in tables.lines() {
-        let names: Vec<String> = serde_json::from_str(line).unwrap();
-        let table = &names[0];
-        told.push(format!("{} {}", table.trim_start_matches("_oncehost_"), host.count(plugin, table)));
-    }
-    told.join(", ")
+    let tables = host.tables(plugin).into_iter();
+    let told = tables.map(|table| format!("{} {}", table.trim_start_matches("_oncehost_"), host.count(plugin, &table)));
+    told.collect::<Vec<_>>().join(", ")
 }
 
 /// Replaces UUIDs by numbers.

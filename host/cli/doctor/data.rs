@@ -9,12 +9,16 @@ use crate::config::Settings;
 use crate::plugin::{Plugin, Registry};
 use crate::schema::State;
 use crate::store::sqlite::health::{self, Health};
+use crate::store::{Access, Database, StoreError, Stores, tables};
 
 /// Expired records that may wait between two clearings.
 const WAITING: i64 = 100_000;
 
 /// Every database, and when the newest record in any of them was committed.
 pub(super) fn databases(settings: &Settings, now: Millis) -> (Vec<Finding>, Option<Millis>) {
+    if !settings.store.is_files() {
+        return (vec![server(settings)], None);
+    }
     let found = match backup::databases(&settings.data) {
         Ok(found) => found,
         // That there is no folder is said already.
@@ -33,6 +37,23 @@ pub(super) fn databases(settings: &Settings, now: Millis) -> (Vec<Finding>, Opti
         findings.extend(looked.into_iter().map(|finding| finding.of(name.clone())));
     }
     (findings, newest)
+}
+
+/// Does what waits for the database, beside the runtime that this command runs on.
+fn aside<R: Send>(work: impl FnOnce() -> R + Send) -> Option<R> {
+    std::thread::scope(|scope| scope.spawn(work).join().ok())
+}
+
+/// The database on a server.
+fn server(settings: &Settings) -> Finding {
+    let fix = "check that it runs, and the store setting's host, port, user and password";
+    match aside(|| Stores::new(settings).and_then(|stores| stores.host_db().map(drop))) {
+        Some(Ok(())) => {
+            Finding::ok("database", "Postgres answers; its own health, its disk and its backups are not looked at")
+        }
+        Some(Err(error)) => Finding::fail("database", error.to_string(), fix),
+        None => Finding::fail("database", "it could not be looked at", fix),
+    }
 }
 
 const RESTORE: &str = "stop the host, move the file away (with its -wal and -shm), and restore it from a backup: `oncehost restore` \
@@ -92,12 +113,20 @@ fn tables(settings: &Settings, plugin: &Plugin) -> Option<Finding> {
     if plugin.schema.tables.is_empty() {
         return None;
     }
-    let (id, path) = (&plugin.id, settings.data.join(format!("{}.db", plugin.id)));
+    let id = &plugin.id;
     let apply = format!("run `oncehost schema plan {id}` to see the changes, and `oncehost schema apply {id}`");
-    if !path.exists() {
+    let database = Stores::new(settings).ok()?.plugin(id);
+    if !database.exists() {
         return Some(Finding::fail("tables", "its tables are not there yet", apply));
     }
-    match health::tables(&path, &plugin.schema) {
+    let state = || match &database {
+        Database::Sqlite(path) => health::tables(path, &plugin.schema),
+        Database::Postgres(..) => {
+            let status = tables::status(&database.open(Access::Read)?, &plugin.schema);
+            status.map(|status| status.state).map_err(|error| StoreError::Unavailable(error.to_string()))
+        }
+    };
+    match aside(state)? {
         Ok(State::Equal) => None,
         Ok(State::Pending) => Some(Finding::fail("tables", "schema.sql wants changes that were not applied", apply)),
         Ok(State::Drift) => {

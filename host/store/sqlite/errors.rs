@@ -2,10 +2,9 @@
 
 use rusqlite::{Connection, ErrorCode, ffi};
 
-use crate::query::sql::{self, Target};
-use crate::schema::{TENANT, Table, ddl, missing_unique_ddl, script_name};
-use crate::store::StoreError;
+use crate::schema::{Dialect, Table, ddl};
 use crate::store::records::About;
+use crate::store::{StoreError, words};
 
 /// What a failing statement was about.
 pub(super) struct Context<'a> {
@@ -29,11 +28,9 @@ pub(super) fn explain(context: &Context<'_>, error: &rusqlite::Error) -> StoreEr
     };
     match code.code {
         ErrorCode::ConstraintViolation => constraint(context, code.extended_code, message),
-        ErrorCode::OperationInterrupted => StoreError::Slow(format!(
-            "{table}: the query took too long; narrow its where, or add an index that serves it"
-        )),
+        ErrorCode::OperationInterrupted => words::slow(context.about.target.table),
         ErrorCode::Unknown => unknown(context, message),
-        ErrorCode::TooBig => StoreError::Constraint(format!("{table}: a value is larger than the database can hold")),
+        ErrorCode::TooBig => words::too_large(context.about.target.table),
         ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked => {
             StoreError::Unavailable(format!("{table}: the database is in use by another process; try again"))
         }
@@ -45,95 +42,47 @@ pub(super) fn explain(context: &Context<'_>, error: &rusqlite::Error) -> StoreEr
 
 fn constraint(context: &Context<'_>, code: i32, message: &str) -> StoreError {
     let table = context.about.target.table;
-    let name = &table.name;
+    // `lines.tenant_id, lines.sku` stands behind the colon of SQLite's message.
+    let list = message.split_once(": ").map_or("", |(_, list)| list);
+    let columns = words::columns(table, list.split(", ").map(|column| column.rsplit('.').next().unwrap_or(column)));
     match code {
         ffi::SQLITE_CONSTRAINT_UNIQUE | ffi::SQLITE_CONSTRAINT_PRIMARYKEY | ffi::SQLITE_CONSTRAINT_ROWID => {
-            StoreError::Duplicate(format!(
-                "{name} has another row with the same ({}); choose other values, or use createIfAbsent with \
-                 uniqueBy on these columns",
-                columns(table, message)
-            ))
+            words::duplicate(table, &columns)
         }
-        ffi::SQLITE_CONSTRAINT_NOTNULL => {
-            StoreError::Constraint(format!("{name}: {} is NOT NULL; give it a value", columns(table, message)))
-        }
+        ffi::SQLITE_CONSTRAINT_NOTNULL => words::not_null(table, &columns),
         ffi::SQLITE_CONSTRAINT_CHECK => {
-            let checks = checks(table, message.split_once(": ").map_or(message, |(_, shown)| shown));
-            StoreError::Constraint(format!("{name}: the row breaks {checks} of schema.sql"))
+            let shown = message.split_once(": ").map_or(message, |(_, shown)| shown);
+            let meant = checks(table, shown);
+            words::check(table, if meant.is_empty() { std::slice::from_ref(&shown) } else { &meant })
         }
-        ffi::SQLITE_CONSTRAINT_FOREIGNKEY => {
-            let keys: Vec<String> = table
-                .foreign_keys
-                .iter()
-                .map(|key| format!("({}) refers to {}", key.columns.join(", "), key.table))
-                .collect();
-            let keys = if keys.is_empty() { String::new() } else { format!("; its {}", keys.join(", ")) };
-            StoreError::Constraint(format!(
-                "{name}: a foreign key does not hold: the row refers to one that is not there, or others still refer to \
-                 it{keys}"
-            ))
-        }
-        ffi::SQLITE_CONSTRAINT_DATATYPE => StoreError::Schema(format!(
-            "{name}: a column has another type in the database than in schema.sql; run `oncehost schema apply {}`",
-            context.about.target.plugin
-        )),
-        _ => StoreError::Constraint(format!("{name}: {message}")),
+        ffi::SQLITE_CONSTRAINT_FOREIGNKEY => words::foreign_key(table),
+        ffi::SQLITE_CONSTRAINT_DATATYPE => words::other_type(context.about.target),
+        _ => StoreError::Constraint(format!("{}: {message}", table.name)),
     }
 }
 
-/// The CHECK that SQLite means by `shown`: its name, or its text, of which only the first word is left where that is a
+/// The CHECKs that SQLite may mean by `shown`: a name, or a text, of which only the first word is left where that is a
 /// quoted name.
-fn checks(table: &Table, shown: &str) -> String {
+fn checks<'a>(table: &'a Table, shown: &str) -> Vec<&'a str> {
     let quoted = ddl::quote(shown);
     let meant = table.checks.iter().filter(|check| match &check.name {
         Some(name) => name == shown,
         None => check.sql == shown || check.sql.starts_with(&quoted),
     });
-    let meant: Vec<String> = meant.map(|check| format!("CHECK ({})", check.sql)).collect();
-    if meant.is_empty() { format!("CHECK ({shown})") } else { meant.join(" or ") }
-}
-
-/// `lines.tenant_id, lines.sku` behind the colon of SQLite's message, as scripts name them.
-fn columns(table: &Table, message: &str) -> String {
-    let list = message.split_once(": ").map_or("", |(_, list)| list);
-    let names = list.split(", ").map(|column| column.rsplit('.').next().unwrap_or(column));
-    names.filter(|name| *name != TENANT || table.shared).map(script_name).collect::<Vec<_>>().join(", ")
+    meant.map(|check| check.sql.as_str()).collect()
 }
 
 fn unknown(context: &Context<'_>, message: &str) -> StoreError {
-    let Target { plugin, table, .. } = context.about.target;
-    let name = &table.name;
-    let apply = format!("run `oncehost schema apply {plugin}`");
+    let target = context.about.target;
     if message.contains("integer overflow") {
-        return StoreError::Constraint(format!(
-            "{name}: an {{ inc: n }} met NULL, or the sum would pass what the column can hold (64 bits); add a test to \
-             the where that leaves such rows out"
-        ));
+        words::no_sum(target.table)
+    } else if message.starts_with("ON CONFLICT clause does not match") {
+        words::no_unique(Dialect::Sqlite, context.about)
+    } else if message.starts_with("no such table") {
+        words::no_table(Dialect::Sqlite, target)
+    } else if message.starts_with("no such column") || message.contains("has no column named") {
+        words::no_column(Dialect::Sqlite, target, message.rsplit([' ', '.']).next().unwrap_or_default())
+    } else {
+        StoreError::Unavailable(format!("{}: the database refused the statement ({message})", target.table.name))
     }
-    if message.starts_with("ON CONFLICT clause does not match") {
-        let names: Vec<&str> = context.about.unique.iter().map(|at| table.columns[*at].name.as_str()).collect();
-        return StoreError::Schema(format!(
-            "the database has no plain UNIQUE index on exactly ({}) of {name}, though schema.sql declares one (an index \
-             with another collation, or over a part of the rows, does not count); {apply}, which does: {}",
-            sql::script_names(table, context.about.unique),
-            missing_unique_ddl(table, &names)
-        ));
-    }
-    if message.starts_with("no such table") {
-        let indexes = table.indexes.iter().map(|index| ddl::create_index(table, index));
-        let add: Vec<String> = std::iter::once(ddl::create_table(table, name)).chain(indexes).collect();
-        return StoreError::Schema(format!(
-            "the database has no table {name} yet; {apply}, which does: {}",
-            add.join("; ")
-        ));
-    }
-    if message.starts_with("no such column") || message.contains("has no column named") {
-        let missing = message.rsplit([' ', '.']).next().unwrap_or_default();
-        let ty = table.column(missing).map_or("", |column| column.ty.name());
-        return StoreError::Schema(format!(
-            "table {name} has no column {missing} in the database yet; {apply}, which does: ALTER TABLE {name} ADD COLUMN \
-             {missing} {ty}"
-        ));
-    }
-    StoreError::Unavailable(format!("{name}: the database refused the statement ({message})"))
 }

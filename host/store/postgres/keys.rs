@@ -1,0 +1,130 @@
+//! The records of what was done under which key.
+
+use super::{Stage, StoreError, Tx, errors, get, gone, number_of, optional, text};
+use crate::clock::Millis;
+use crate::query::Cell;
+use crate::store::keys::{Cleared, KeyId, KeyRecord};
+use tokio_postgres::Row;
+use tokio_postgres::error::SqlState;
+use tokio_postgres::types::ToSql;
+
+fn record(row: &Row) -> Result<KeyRecord, StoreError> {
+    let hash: Vec<u8> = get(row, 0)?;
+    Ok(KeyRecord {
+        request_hash: hash.try_into().unwrap_or_default(),
+        transient: KeyRecord::read_transient(get(row, 1)?),
+        fields: get::<Option<Vec<u8>>>(row, 2)?.unwrap_or_default(),
+        reply: get(row, 3)?,
+        committed_at: get(row, 4)?,
+    })
+}
+
+/// Finds the record of a key, once no other try of it runs, on any host: the lock is held until the transaction ends.
+///
+/// It is looked up before the transaction begins, after the lock was had: so it sees what the try before this one
+/// wrote, and tries of other keys never run into each other here.
+pub fn find(tx: &Tx, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
+    let mut slot = tx.slot()?;
+    if slot.stage != Stage::Wanted {
+        return Err(gone());
+    }
+    tx.connected(&mut slot)?;
+    let Some(client) = &slot.client else { return Err(gone()) };
+    let select = format!(
+        "SELECT request_hash, transient, fields, reply, committed_at FROM {} \
+         WHERE tenant = $1 AND operation = $2 AND key = $3",
+        tx.shared.table("_oncehost_keys")
+    );
+    let number = number_of(&[&tx.shared.plugin, &id.tenant, &id.operation, &id.key]);
+    let found = tx.wait(async {
+        let lock = client.prepare_cached("SELECT pg_advisory_lock($1)").await?;
+        let select = client.prepare_cached(&select).await?;
+        let (lock_params, key): ([&(dyn ToSql + Sync); 1], [&(dyn ToSql + Sync); 3]) =
+            ([&number], [&id.tenant, &id.operation, &id.key]);
+        let (locked, found, began) = tokio::join!(
+            biased;
+            client.query(&lock, &lock_params),
+            client.query_opt(&select, &key),
+            client.batch_execute(tx.begin_text())
+        );
+        locked?;
+        began?;
+        found
+    });
+    match found {
+        Ok(Ok(row)) => {
+            slot.stage = Stage::Open;
+            row.as_ref().map(record).transpose()
+        }
+        Ok(Err(error)) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+            slot.stage = Stage::Over;
+            tx.release(&mut slot);
+            Err(StoreError::InProgress(
+                "another try with this Idempotency-Key still runs, on another host; try again with the same key"
+                    .to_owned(),
+            ))
+        }
+        Ok(Err(error)) => Err(tx.failed(&mut slot, &error, errors::fault)),
+        Err(_) => {
+            slot.close();
+            slot.stage = Stage::Over;
+            Err(StoreError::Unavailable("the database does not answer; try again shortly".to_owned()))
+        }
+    }
+}
+
+/// Keeps a reply under its key, with the COMMIT. Where the key has a record already, it stays as it is, unless it is
+/// older than `forgotten`.
+pub fn keep(tx: &Tx, id: &KeyId, record: &KeyRecord, forgotten: Millis) -> Result<(), StoreError> {
+    let insert = format!(
+        "INSERT INTO {} AS k (tenant, operation, key, request_hash, transient, fields, reply, committed_at) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8) ON CONFLICT (tenant, operation, key) DO UPDATE SET \
+         request_hash = excluded.request_hash, transient = excluded.transient, fields = excluded.fields, \
+         reply = excluded.reply, committed_at = excluded.committed_at WHERE k.committed_at <= $9",
+        tx.shared.table("_oncehost_keys")
+    );
+    let params = vec![
+        text(&id.tenant),
+        text(&id.operation),
+        text(&id.key),
+        Cell::Blob(record.request_hash.to_vec()),
+        optional(record.stored_transient().as_deref()),
+        Cell::Blob(record.fields.clone()),
+        optional(record.reply.as_deref()),
+        Cell::Integer(record.committed_at),
+        Cell::Integer(forgotten),
+    ];
+    tx.defer(insert, params)
+}
+
+/// Clears at most `batch` replies and as many marks, the oldest first. One host at a time: where another one clears
+/// now, nothing is done.
+pub fn clear(
+    tx: &Tx,
+    replies_before: Millis,
+    marks_before: Millis,
+    after: i64,
+    batch: usize,
+) -> Result<Cleared, StoreError> {
+    let lock = number_of(&["oncehost", "clear", &tx.shared.plugin]);
+    let locked = tx.query("SELECT pg_try_advisory_xact_lock($1)", &[Cell::Integer(lock)])?;
+    if !locked.first().map_or(Ok(false), |row| get::<bool>(row, 0))? {
+        return Ok(Cleared::default());
+    }
+    let table = tx.shared.table("_oncehost_keys");
+    let limit = i64::try_from(batch).unwrap_or(i64::MAX);
+    let oldest = |also: &str| {
+        format!(
+            "ctid = ANY(ARRAY(SELECT ctid FROM {table} WHERE committed_at <= $1{also} ORDER BY committed_at LIMIT $2))"
+        )
+    };
+    let params = |before: Millis| [Cell::Integer(before), Cell::Integer(limit)];
+    let marks = tx.changed(&format!("DELETE FROM {table} WHERE {}", oldest("")), &params(marks_before))?;
+    let replies = tx.changed(
+        &format!("UPDATE {table} SET reply = NULL, fields = NULL WHERE {}", oldest(" AND reply IS NOT NULL")),
+        &params(replies_before),
+    )?;
+    let count = |changed: u64| usize::try_from(changed).unwrap_or(usize::MAX);
+    let more = marks > 0 || replies > 0;
+    Ok(Cleared { replies: count(replies), marks: count(marks), next: after, more })
+}

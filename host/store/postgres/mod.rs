@@ -1,0 +1,492 @@
+//! Postgres: a schema per plugin, and an invocation is one serializable transaction on a connection from the pool.
+//!
+//! A transaction begins with its first statement, and what is written behind the script's back (events, the key's
+//! record) goes out with the COMMIT, so that a small invocation costs few round trips. No statement is guarded by a
+//! savepoint at first; when one fails, the whole invocation runs again with savepoints, so that a failed call leaves the
+//! transaction usable. The same way back serves serialization failures and connections that are gone.
+
+use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
+use std::time::{Duration, Instant};
+
+use deadpool_postgres::Object;
+use futures_util::future::join_all;
+use tokio_postgres::{Error, Row, Statement as Prepared};
+
+use super::{Access, Fate, StoreError};
+use crate::ids;
+use crate::query::Cell;
+use errors::Kind;
+
+mod cells;
+mod errors;
+pub mod host_db;
+pub mod keys;
+pub mod outbox;
+pub mod records;
+mod server;
+pub mod tables;
+pub mod workflows;
+
+pub use server::{Limits, Server};
+
+/// How long past a run's end its last query may take to be stopped.
+const GRACE: Duration = Duration::from_millis(200);
+
+/// A number for an advisory lock.
+pub(super) fn number_of(parts: &[&str]) -> i64 {
+    let mut first = [0; 8];
+    first.copy_from_slice(&ids::digest(parts)[..8]);
+    i64::from_be_bytes(first)
+}
+
+/// One thread's way to a plugin's schema, with the connection of the transaction that is open now. A run can be
+/// parted from it.
+pub struct Shared {
+    server: Arc<Server>,
+    plugin: String,
+    access: Access,
+    slot: Mutex<Slot>,
+    generation: AtomicU64,
+}
+
+/// The transaction of the moment.
+#[derive(Default)]
+struct Slot {
+    client: Option<Object>,
+    stage: Stage,
+    /// Statements are guarded by savepoints, and nothing waits for the COMMIT whose outcome matters.
+    careful: bool,
+    /// What goes out with the COMMIT.
+    pending: Vec<Deferred>,
+}
+
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+enum Stage {
+    /// None is open.
+    #[default]
+    Idle,
+    /// One begins with the next statement.
+    Wanted,
+    Open,
+    /// What was done is undone; nothing is open, and nothing is wrong.
+    Undone,
+    /// It is lost, and has to run again.
+    Again,
+    /// It is lost.
+    Over,
+}
+
+/// A statement whose outcome is known before it runs.
+struct Deferred {
+    text: String,
+    params: Vec<Cell>,
+}
+
+/// What a statement gave.
+enum Gave {
+    Rows(Vec<Row>),
+    Changed(u64),
+}
+
+/// How a statement is meant.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Want {
+    Rows,
+    Changed,
+}
+
+impl Shared {
+    /// A way to the schema of `plugin`, in which the host's own tables are made first where they are not there yet.
+    ///
+    /// # Errors
+    /// When the database cannot be reached, or was written by a newer version.
+    pub fn open(server: &Arc<Server>, plugin: &str, access: Access) -> Result<Arc<Self>, StoreError> {
+        server.wait(server.make_ready(plugin))?;
+        let (slot, generation) = (Mutex::default(), AtomicU64::new(0));
+        Ok(Arc::new(Self { server: server.clone(), plugin: plugin.to_owned(), access, slot, generation }))
+    }
+
+    fn lock(&self) -> MutexGuard<'_, Slot> {
+        self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Keeps the connection from every holder; `None` while a host call uses it.
+    pub fn try_hold(&self) -> Option<Hold<'_>> {
+        let slot = match self.slot.try_lock() {
+            Ok(slot) => slot,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(Hold { slot, generation: &self.generation })
+    }
+
+    /// The name of one of the host's tables, with the plugin's schema.
+    fn table(&self, name: &str) -> String {
+        format!("\"{}\".{name}", self.plugin)
+    }
+}
+
+/// The way to a schema, while no host call uses it.
+pub struct Hold<'a> {
+    slot: MutexGuard<'a, Slot>,
+    generation: &'a AtomicU64,
+}
+
+impl Hold<'_> {
+    /// Parts every present holder from the connection; closing it undoes what its transaction did.
+    pub fn part(mut self) {
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        self.slot.close();
+        *self.slot = Slot::default();
+    }
+}
+
+impl Slot {
+    /// Gives the connection up, with whatever is open in it.
+    fn close(&mut self) {
+        if let Some(client) = self.client.take() {
+            // Out of the pool: nobody else may get it.
+            drop(Object::take(client));
+        }
+        self.pending.clear();
+    }
+}
+
+/// A script's hold on the transaction it runs in.
+#[derive(Clone)]
+pub struct Tx {
+    shared: Arc<Shared>,
+    generation: u64,
+    until: Option<Instant>,
+}
+
+impl Tx {
+    /// A hold on the transaction that `shared` is in now.
+    pub fn new(shared: &Arc<Shared>) -> Self {
+        let generation = shared.generation.load(Ordering::SeqCst);
+        Self { shared: shared.clone(), generation, until: None }
+    }
+
+    /// Begins a transaction, and holds it. `again`: it is the next try of the last one.
+    pub fn begin(shared: &Arc<Shared>, again: bool) -> Self {
+        let mut slot = shared.lock();
+        slot.close();
+        let careful = again && slot.careful;
+        *slot = Slot { stage: Stage::Wanted, careful, ..Slot::default() };
+        drop(slot);
+        Self::new(shared)
+    }
+
+    /// Begins a transaction for this hold, on a connection that only reads.
+    ///
+    /// # Errors
+    /// When the connection was taken away.
+    pub fn begin_read(&self, again: bool) -> Result<(), StoreError> {
+        if !self.is_current() {
+            return Err(gone());
+        }
+        Self::begin(&self.shared, again);
+        Ok(())
+    }
+
+    /// The same hold, whose queries are stopped at `until`.
+    #[must_use]
+    pub fn until(&self, until: Instant) -> Self {
+        Self { until: Some(until), ..self.clone() }
+    }
+
+    fn is_current(&self) -> bool {
+        self.generation == self.shared.generation.load(Ordering::SeqCst)
+    }
+
+    /// What became of the transaction so far.
+    pub fn fate(&self) -> Fate {
+        let slot = self.shared.lock();
+        if !self.is_current() {
+            return Fate::Parted;
+        }
+        match slot.stage {
+            Stage::Wanted | Stage::Open | Stage::Undone => Fate::Open,
+            Stage::Again => Fate::Again,
+            Stage::Idle | Stage::Over => Fate::Ended,
+        }
+    }
+
+    /// Does `work`, at most until the run's end.
+    fn wait<R>(&self, work: impl Future<Output = R>) -> Result<R, tokio::time::error::Elapsed> {
+        let latest = Instant::now() + server::ANSWER + GRACE;
+        let until = self.until.map_or(latest, |until| latest.min(until + GRACE));
+        self.shared.server.wait(async { tokio::time::timeout_at(until.into(), work).await })
+    }
+
+    fn begin_text(&self) -> &'static str {
+        match self.shared.access {
+            Access::Write => "BEGIN ISOLATION LEVEL SERIALIZABLE",
+            Access::Read => "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY",
+        }
+    }
+
+    /// The slot, if this hold may still use it.
+    fn slot(&self) -> Result<MutexGuard<'_, Slot>, StoreError> {
+        let slot = self.shared.lock();
+        if self.is_current() && matches!(slot.stage, Stage::Wanted | Stage::Open) {
+            return Ok(slot);
+        }
+        Err(gone())
+    }
+
+    /// Makes sure that there is a connection.
+    fn connected(&self, slot: &mut Slot) -> Result<(), StoreError> {
+        if slot.client.is_none() {
+            let connected = self.shared.server.wait(self.shared.server.connect());
+            slot.client = Some(connected.inspect_err(|_| slot.stage = Stage::Over)?);
+        }
+        Ok(())
+    }
+
+    /// Runs one statement in the transaction, which begins with it. `explain` says what its error means.
+    fn run(
+        &self,
+        text: &str,
+        params: &[Cell],
+        want: Want,
+        explain: impl Fn(&Error) -> StoreError,
+    ) -> Result<Gave, StoreError> {
+        let mut slot = self.slot()?;
+        self.connected(&mut slot)?;
+        let begins = slot.stage == Stage::Wanted;
+        let Some(client) = &slot.client else { return Err(gone()) };
+        let careful = slot.careful;
+        let ran = self.wait(async {
+            let mut first = if begins { self.begin_text().to_owned() } else { String::new() };
+            if careful {
+                first.push_str("; SAVEPOINT call");
+                client.batch_execute(first.trim_start_matches("; ")).await?;
+                first.clear();
+            }
+            let prepared = client.prepare_cached(text).await?;
+            let start = async { if first.is_empty() { Ok(()) } else { client.batch_execute(&first).await } };
+            let (began, gave) = tokio::join!(biased; start, give(client, &prepared, params, want));
+            began?;
+            let gave = gave?;
+            if careful {
+                client.batch_execute("RELEASE call").await?;
+            }
+            Ok::<_, Error>(gave)
+        });
+        match ran {
+            Ok(Ok(gave)) => {
+                slot.stage = Stage::Open;
+                Ok(gave)
+            }
+            Ok(Err(error)) => Err(self.failed(&mut slot, &error, explain)),
+            Err(_) => {
+                // The connection is given up; the server is told, so that it does not work for nobody.
+                if let Some(client) = &slot.client {
+                    let cancel = client.cancel_token();
+                    self.shared.server.cancel(cancel);
+                }
+                slot.close();
+                slot.stage = Stage::Over;
+                Err(StoreError::Slow("the database took too long; narrow the query, or try again".to_owned()))
+            }
+        }
+    }
+
+    /// Says what a failed statement means, and leaves the transaction usable or marks it as lost.
+    fn failed(&self, slot: &mut Slot, error: &Error, explain: impl Fn(&Error) -> StoreError) -> StoreError {
+        let kind = errors::kind(error);
+        tracing::debug!(?kind, error = server::told(error), careful = slot.careful, "a statement failed");
+        match kind {
+            Kind::Again => {
+                if let Some(client) =
+                    slot.client.as_ref().filter(|_| error.code().is_some_and(|code| code.code() == "0A000"))
+                {
+                    client.statement_cache.clear();
+                }
+                slot.stage = Stage::Again;
+            }
+            Kind::Statement if !slot.careful => {
+                slot.careful = true;
+                slot.stage = Stage::Again;
+            }
+            Kind::Statement => {
+                let undone = slot
+                    .client
+                    .as_ref()
+                    .map(|client| self.wait(async { client.batch_execute("ROLLBACK TO call; RELEASE call").await }));
+                slot.stage = if matches!(undone, Some(Ok(Ok(())))) { Stage::Open } else { Stage::Again };
+            }
+            Kind::Late => slot.stage = Stage::Over,
+        }
+        if matches!(slot.stage, Stage::Again | Stage::Over) {
+            self.release(slot);
+        }
+        if slot.stage == Stage::Again { gone() } else { explain(error) }
+    }
+
+    /// Rolls back what is open and gives the connection back to the pool, or up where that fails.
+    fn release(&self, slot: &mut Slot) {
+        slot.pending.clear();
+        let Some(client) = &slot.client else { return };
+        let clean = self.wait(async { client.batch_execute("ROLLBACK; SELECT pg_advisory_unlock_all()").await });
+        match clean {
+            Ok(Ok(())) => drop(slot.client.take()),
+            Ok(Err(_)) | Err(_) => slot.close(),
+        }
+    }
+
+    /// Undoes the transaction. What was lost before stays lost.
+    pub fn undo(&self) {
+        let mut slot = self.shared.lock();
+        if !self.is_current() {
+            return;
+        }
+        match slot.stage {
+            Stage::Open => {
+                self.release(&mut slot);
+                slot.stage = Stage::Undone;
+            }
+            Stage::Wanted => {
+                slot.pending.clear();
+                slot.stage = Stage::Undone;
+            }
+            Stage::Idle | Stage::Undone | Stage::Again | Stage::Over => {}
+        }
+    }
+
+    /// Keeps a statement for the COMMIT, whose outcome must be known.
+    fn defer(&self, text: String, params: Vec<Cell>) -> Result<(), StoreError> {
+        self.slot()?.pending.push(Deferred { text, params });
+        Ok(())
+    }
+
+    /// Whether statements may wait for the COMMIT although they could, as far as anyone knows, fail.
+    fn is_hopeful(&self) -> bool {
+        !self.shared.lock().careful
+    }
+
+    /// Sends what is kept back, and commits.
+    ///
+    /// # Errors
+    /// Where the fate is not [`Fate::Again`], it may or may not have happened.
+    pub fn commit(&self) -> Result<(), StoreError> {
+        let mut slot = self.shared.lock();
+        if !self.is_current() {
+            return Err(gone());
+        }
+        if slot.stage == Stage::Undone || (slot.stage == Stage::Wanted && slot.pending.is_empty()) {
+            slot.stage = Stage::Idle;
+            return Ok(());
+        }
+        if !matches!(slot.stage, Stage::Wanted | Stage::Open) {
+            return Err(gone());
+        }
+        let begins = slot.stage == Stage::Wanted;
+        self.connected(&mut slot)?;
+        let pending = std::mem::take(&mut slot.pending);
+        let Some(client) = &slot.client else { return Err(gone()) };
+        let sent = self.wait(async {
+            let mut prepared = Vec::with_capacity(pending.len());
+            for deferred in &pending {
+                prepared.push(client.prepare_cached(&deferred.text).await.map_err(Sent::Before)?);
+            }
+            if begins {
+                client.batch_execute(self.begin_text()).await.map_err(Sent::Before)?;
+            }
+            crate::crash_point!("before-commit-is-sent");
+            let statements = pending.iter().zip(&prepared);
+            let statements =
+                join_all(statements.map(|(deferred, prepared)| async {
+                    give(client, prepared, &deferred.params, Want::Changed).await
+                }));
+            let commit = client.batch_execute("COMMIT; SELECT pg_advisory_unlock_all()");
+            let (statements, committed) = tokio::join!(biased; statements, commit);
+            // After a failed statement COMMIT means ROLLBACK, and is no error.
+            let failed = statements.into_iter().find_map(Result::err);
+            failed.or(committed.err()).map_or(Ok(()), |error| Err(Sent::With(error)))
+        });
+        match sent {
+            Ok(Ok(())) => {
+                slot.client = None;
+                slot.stage = Stage::Idle;
+                Ok(())
+            }
+            Ok(Err(Sent::Before(error))) => Err(self.failed(&mut slot, &error, errors::fault)),
+            // An answer of the database says that nothing was committed; anything else says nothing.
+            Ok(Err(Sent::With(error))) if error.as_db_error().is_some() => {
+                slot.careful = true;
+                slot.stage = Stage::Again;
+                self.release(&mut slot);
+                Err(errors::fault(&error))
+            }
+            Ok(Err(Sent::With(error))) => {
+                slot.close();
+                slot.stage = Stage::Over;
+                Err(errors::fault(&error))
+            }
+            Err(_) => {
+                slot.close();
+                slot.stage = Stage::Over;
+                Err(StoreError::Unavailable("the database did not answer a COMMIT".to_owned()))
+            }
+        }
+    }
+
+    /// Runs a fixed statement that takes no parameters and gives no rows.
+    ///
+    /// # Errors
+    /// When it fails, or the transaction is gone.
+    pub fn execute(&self, sql: &str) -> Result<(), StoreError> {
+        self.changed(sql, &[]).map(drop)
+    }
+
+    /// Runs a statement of the host's own, and gives the number of rows that it changed.
+    fn changed(&self, text: &str, params: &[Cell]) -> Result<u64, StoreError> {
+        match self.run(text, params, Want::Changed, errors::fault)? {
+            Gave::Changed(changed) => Ok(changed),
+            Gave::Rows(_) => Ok(0),
+        }
+    }
+
+    /// Runs a query of the host's own.
+    fn query(&self, text: &str, params: &[Cell]) -> Result<Vec<Row>, StoreError> {
+        match self.run(text, params, Want::Rows, errors::fault)? {
+            Gave::Rows(rows) => Ok(rows),
+            Gave::Changed(_) => Ok(Vec::new()),
+        }
+    }
+}
+
+/// When an error came that ended a commit.
+enum Sent {
+    /// COMMIT was not sent yet.
+    Before(Error),
+    With(Error),
+}
+
+async fn give(client: &Object, prepared: &Prepared, params: &[Cell], want: Want) -> Result<Gave, Error> {
+    let params: Vec<&(dyn tokio_postgres::types::ToSql + Sync)> = params.iter().map(|cell| cell as _).collect();
+    match want {
+        Want::Rows => client.query(prepared, &params).await.map(Gave::Rows),
+        Want::Changed => client.execute(prepared, &params).await.map(Gave::Changed),
+    }
+}
+
+fn gone() -> StoreError {
+    StoreError::Gone("the transaction of this invocation is gone; nothing of it is kept".to_owned())
+}
+
+/// A cell of a row of the host's own tables.
+fn get<'a, T: tokio_postgres::types::FromSql<'a>>(row: &'a Row, at: usize) -> Result<T, StoreError> {
+    row.try_get(at).map_err(|error| errors::fault(&error))
+}
+
+fn text(text: &str) -> Cell {
+    Cell::Text(text.to_owned())
+}
+
+fn optional(text: Option<&str>) -> Cell {
+    text.map_or(Cell::Null, self::text)
+}

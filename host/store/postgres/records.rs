@@ -1,0 +1,50 @@
+//! Statements on plugins' tables, run.
+
+use super::errors;
+use super::{Gave, StoreError, Tx, Want, gone};
+use crate::query::Cell;
+use crate::query::sql::Statement;
+use crate::store::records::{About, Cells, PAGE_BYTES, page_too_large};
+
+/// Runs a statement that writes, and gives the number of rows that it changed.
+pub fn execute(tx: &Tx, about: About<'_>, statement: &Statement) -> Result<usize, StoreError> {
+    match tx.run(&statement.text, &statement.params, Want::Changed, |error| errors::explain(about, error))? {
+        Gave::Changed(changed) => Ok(usize::try_from(changed).unwrap_or(usize::MAX)),
+        Gave::Rows(_) => Err(gone()),
+    }
+}
+
+/// The rows that a statement finds, with all columns of the table.
+pub fn rows(tx: &Tx, about: About<'_>, statement: &Statement) -> Result<Vec<Cells>, StoreError> {
+    let Gave::Rows(found) =
+        tx.run(&statement.text, &statement.params, Want::Rows, |error| errors::explain(about, error))?
+    else {
+        return Err(gone());
+    };
+    let mut bytes = 0;
+    let mut rows = Vec::with_capacity(found.len());
+    for row in &found {
+        let cells = (0..about.target.table.columns.len()).map(|at| row.try_get(at)).collect::<Result<Cells, _>>();
+        let cells = cells.map_err(|error| errors::explain(about, &error))?;
+        bytes += cells.iter().map(Cell::key_bytes).sum::<usize>();
+        if bytes > PAGE_BYTES {
+            return Err(page_too_large(about.target));
+        }
+        rows.push(cells);
+    }
+    Ok(rows)
+}
+
+/// The number that a statement gives in its first row; `None` without a row.
+pub fn number(tx: &Tx, about: About<'_>, statement: &Statement) -> Result<Option<i64>, StoreError> {
+    let Gave::Rows(found) =
+        tx.run(&statement.text, &statement.params, Want::Rows, |error| errors::explain(about, error))?
+    else {
+        return Err(gone());
+    };
+    let Some(row) = found.first() else { return Ok(None) };
+    match row.try_get(0).map_err(|error| errors::explain(about, &error))? {
+        Cell::Integer(number) => Ok(Some(number)),
+        Cell::Null | Cell::Bool(_) | Cell::Real(_) | Cell::Text(_) | Cell::Blob(_) => Ok(None),
+    }
+}

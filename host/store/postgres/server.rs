@@ -1,0 +1,299 @@
+//! A Postgres server: its connections, the runtime on which they live, and the host's own tables on it.
+
+use std::collections::HashSet;
+use std::fmt;
+use std::str::FromStr;
+use std::sync::{Arc, Mutex, PoisonError};
+use std::time::Duration;
+
+use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod};
+use rustls_platform_verifier::ConfigVerifierExt;
+use tokio::runtime::{Handle, Runtime};
+use tokio_postgres::Config;
+use tokio_postgres_rustls::MakeRustlsConnect;
+
+use super::StoreError;
+
+/// The host's own tables in a plugin's schema, and those that belong to no plugin: a step a version.
+const PLUGIN_TABLES: [&str; 1] = [include_str!("../../../schema/postgres/0001_host.sql")];
+const HOST_TABLES: [&str; 1] = [include_str!("../../../schema/postgres/host/0001_tokens.sql")];
+
+/// The schema of what belongs to no plugin; no plugin can be called so.
+pub(super) const HOST_SCHEMA: &str = "host";
+
+/// How long a connection may take to be made, or to become free.
+const CONNECT: Duration = Duration::from_secs(5);
+
+/// How often the database is asked whether it answers.
+const PULSE: Duration = Duration::from_secs(1);
+
+/// The longest that the host waits for an answer of the database; a run's own limit comes first.
+pub(super) const ANSWER: Duration = Duration::from_secs(30);
+
+/// What is asked of a server beside its address.
+#[derive(Clone, Copy, Debug)]
+pub struct Limits {
+    /// Connections at a time.
+    pub connections: usize,
+    /// How long a try waits for another try of the same key, and a statement for a lock.
+    pub lock_wait: Duration,
+}
+
+/// One database on a server, shared by all plugins that rest there.
+pub struct Server {
+    pool: Pool,
+    tls: MakeRustlsConnect,
+    handle: Handle,
+    /// `None` once it is stopped.
+    runtime: Mutex<Option<Runtime>>,
+    /// Where it is, without a password.
+    place: String,
+    pulse: Mutex<Result<(), String>>,
+    /// Schemas whose host tables are known to be at their newest version.
+    ready: Mutex<HashSet<String>>,
+}
+
+impl fmt::Debug for Server {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.debug_tuple("Server").field(&self.place).finish()
+    }
+}
+
+impl Drop for Server {
+    fn drop(&mut self) {
+        if let Some(runtime) = self.runtime.lock().unwrap_or_else(PoisonError::into_inner).take() {
+            // A runtime may not wait for its own end inside of another one.
+            runtime.shutdown_background();
+        }
+    }
+}
+
+impl Server {
+    /// Makes a pool for the database at `url`. Nothing is connected yet.
+    ///
+    /// # Errors
+    /// A sentence for the operator: the URL cannot be read, or there is no thread left.
+    pub fn new(url: &str, limits: Limits) -> Result<Arc<Self>, StoreError> {
+        let mut config = Config::from_str(url).map_err(|error| {
+            StoreError::Unavailable(format!(
+                "the store's URL cannot be read ({error}); write postgres://USER:PASSWORD@HOST:PORT/DATABASE"
+            ))
+        })?;
+        config.application_name("oncehost").connect_timeout(CONNECT).keepalives_idle(Duration::from_secs(30));
+        let unusable = |what: &str, why: String| StoreError::Unavailable(format!("{what}: {why}"));
+        let tls = rustls::ClientConfig::with_platform_verifier()
+            .map_err(|error| unusable("TLS cannot be set up", error.to_string()))?;
+        let runtime = tokio::runtime::Builder::new_multi_thread()
+            .worker_threads(1)
+            .thread_name("postgres")
+            .enable_all()
+            .build()
+            .map_err(|error| unusable("no thread can be started", error.to_string()))?;
+        let place = place(&config);
+        let tls = MakeRustlsConnect::new(tls);
+        let manager =
+            Manager::from_config(config, tls.clone(), ManagerConfig { recycling_method: RecyclingMethod::Fast });
+        let settings = session(limits.lock_wait);
+        let pool = Pool::builder(manager)
+            .max_size(limits.connections)
+            .runtime(deadpool_postgres::Runtime::Tokio1)
+            .wait_timeout(Some(CONNECT))
+            .create_timeout(Some(CONNECT))
+            .post_create(Hook::async_fn(move |client, _| {
+                let settings = settings.clone();
+                Box::pin(async move { client.batch_execute(&settings).await.map_err(HookError::Backend) })
+            }))
+            .build()
+            .map_err(|error| unusable("no pool of connections", error.to_string()))?;
+        let handle = runtime.handle().clone();
+        let (runtime, ready, pulse) = (Mutex::new(Some(runtime)), Mutex::default(), Mutex::new(Ok(())));
+        let server = Arc::new(Self { pool, tls, handle, runtime, place, pulse, ready });
+        server.feel_pulse();
+        Ok(server)
+    }
+
+    /// Where the database is, without a password.
+    pub fn place(&self) -> &str {
+        &self.place
+    }
+
+    /// Runs `work` to its end, from a thread that belongs to no runtime.
+    pub(super) fn wait<F: Future>(&self, work: F) -> F::Output {
+        self.handle.block_on(work)
+    }
+
+    /// The same from any thread; one of a runtime is kept from its other work meanwhile.
+    pub(super) fn wait_anywhere<R: Send + 'static>(
+        &self,
+        work: impl Future<Output = Result<R, StoreError>> + Send + 'static,
+    ) -> Result<R, StoreError> {
+        let (sender, receiver) = std::sync::mpsc::channel();
+        self.handle.spawn(async move {
+            let done = tokio::time::timeout(ANSWER, work).await;
+            let late = |_| Err(StoreError::Unavailable("the database does not answer".to_owned()));
+            // Nobody waits any more only where the thread is gone.
+            drop(sender.send(done.unwrap_or_else(late)));
+        });
+        receiver.recv().unwrap_or_else(|_| Err(StoreError::Unavailable("the host is stopping".to_owned())))
+    }
+
+    /// A connection from the pool.
+    ///
+    /// # Errors
+    /// When none can be had in time.
+    pub(super) async fn connect(&self) -> Result<Object, StoreError> {
+        use deadpool_postgres::{PoolError, TimeoutType};
+        self.pool.get().await.map_err(|error| {
+            let why = match &error {
+                PoolError::Timeout(TimeoutType::Wait) => {
+                    return StoreError::Unavailable(
+                        "all connections to the database are in use; try again shortly, or raise store_connections"
+                            .to_owned(),
+                    );
+                }
+                PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => told(error),
+                PoolError::Timeout(_)
+                | PoolError::Closed
+                | PoolError::NoRuntimeSpecified
+                | PoolError::PostCreateHook(_) => error.to_string(),
+            };
+            tracing::warn!(database = self.place, why, "no connection to the database");
+            StoreError::Unavailable("the database cannot be reached; try again shortly".to_owned())
+        })
+    }
+
+    /// Asks the server to stop what a connection does.
+    pub(super) fn cancel(&self, token: tokio_postgres::CancelToken) {
+        let tls = self.tls.clone();
+        self.handle.spawn(async move {
+            let asked = tokio::time::timeout(CONNECT, token.cancel_query(tls)).await;
+            tracing::debug!(?asked, "asked the database to stop a query");
+        });
+    }
+
+    /// Whether the database answered when it was asked last, at most some seconds ago.
+    ///
+    /// # Errors
+    /// Why not.
+    pub fn pulse(&self) -> Result<(), String> {
+        self.pulse.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    async fn ping(&self) -> Result<(), String> {
+        let client = self.connect().await.map_err(|error| error.to_string())?;
+        let answered = tokio::time::timeout(CONNECT, client.batch_execute("SELECT 1")).await;
+        match answered {
+            Ok(Ok(())) => Ok(()),
+            Ok(Err(error)) => Err(format!("the database failed: {}", told(&error))),
+            Err(_) => {
+                // It must not go back into the pool with a question open.
+                drop(Object::take(client));
+                Err("the database does not answer".to_owned())
+            }
+        }
+    }
+
+    /// Asks now and then whether the database answers, as long as this lives.
+    fn feel_pulse(self: &Arc<Self>) {
+        let weak = Arc::downgrade(self);
+        self.handle.spawn(async move {
+            let mut rounds = tokio::time::interval(PULSE);
+            rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+            loop {
+                rounds.tick().await;
+                let Some(server) = weak.upgrade() else { return };
+                let pulse = server.ping().await;
+                *server.pulse.lock().unwrap_or_else(PoisonError::into_inner) = pulse;
+            }
+        });
+    }
+
+    /// Makes the schema of a plugin, or of the host, with the host's own tables at their newest version, unless that
+    /// was done already.
+    ///
+    /// # Errors
+    /// When the database fails, or was written by a newer version.
+    pub(super) async fn make_ready(&self, schema: &str) -> Result<(), StoreError> {
+        if self.ready().contains(schema) {
+            return Ok(());
+        }
+        let steps: &[&str] = if schema == HOST_SCHEMA { &HOST_TABLES } else { &PLUGIN_TABLES };
+        let mut client = self.connect().await?;
+        let failed = |error: tokio_postgres::Error| {
+            StoreError::Unavailable(format!(
+                "the schema {schema} of {} cannot be made ready: {}; the host needs the right to create schemas there",
+                self.place,
+                told(&error)
+            ))
+        };
+        let newest = i64::try_from(steps.len()).unwrap_or(i64::MAX);
+        let transaction = client.transaction().await.map_err(failed)?;
+        // Others that start at this moment wait until it is there.
+        let lock = super::number_of(&["oncehost", "tables", schema]);
+        transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&lock]).await.map_err(failed)?;
+        transaction
+            .batch_execute(&format!(
+                "CREATE SCHEMA IF NOT EXISTS \"{schema}\"; SET LOCAL search_path TO \"{schema}\"; \
+                 CREATE TABLE IF NOT EXISTS _oncehost_version (version BIGINT NOT NULL)"
+            ))
+            .await
+            .map_err(failed)?;
+        let row = transaction
+            .query_one("SELECT coalesce(max(version), 0) FROM _oncehost_version", &[])
+            .await
+            .map_err(failed)?;
+        let found: i64 = row.try_get(0).map_err(failed)?;
+        if found > newest {
+            return Err(StoreError::Unavailable(format!(
+                "the schema {schema} of {} was written by a newer oncehost (host tables version {found}, this one knows \
+                 {newest}); start that version again",
+                self.place
+            )));
+        }
+        for (at, step) in steps.iter().enumerate().skip(usize::try_from(found).unwrap_or(0)) {
+            transaction.batch_execute(step).await.map_err(failed)?;
+            let version = i64::try_from(at + 1).unwrap_or(i64::MAX);
+            transaction.execute("INSERT INTO _oncehost_version VALUES ($1)", &[&version]).await.map_err(failed)?;
+        }
+        transaction.commit().await.map_err(failed)?;
+        self.ready().insert(schema.to_owned());
+        Ok(())
+    }
+
+    fn ready(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
+        self.ready.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+}
+
+/// What every connection is told first.
+fn session(lock_wait: Duration) -> String {
+    let lock_wait = lock_wait.as_millis().max(1);
+    let (answer, idle) = (ANSWER.as_millis(), (ANSWER * 2).as_millis());
+    format!(
+        "SET lock_timeout = {lock_wait}; SET statement_timeout = {answer}; \
+         SET idle_in_transaction_session_timeout = {idle}; SET TimeZone = 'UTC'; \
+         SET standard_conforming_strings = on; \
+         SET enable_seqscan = off; \
+         SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
+    )
+}
+
+/// A database's address without what is secret.
+fn place(config: &Config) -> String {
+    let host = match config.get_hosts().first() {
+        Some(tokio_postgres::config::Host::Tcp(host)) => host.clone(),
+        Some(tokio_postgres::config::Host::Unix(path)) => path.display().to_string(),
+        None => "localhost".to_owned(),
+    };
+    let port = config.get_ports().first().copied().unwrap_or(5432);
+    format!("postgres://{host}:{port}/{}", config.get_dbname().or(config.get_user()).unwrap_or_default())
+}
+
+/// An error with what the database says about it.
+pub(super) fn told(error: &tokio_postgres::Error) -> String {
+    match (error.as_db_error(), std::error::Error::source(error)) {
+        (Some(db), _) => db.message().to_owned(),
+        (None, Some(source)) => format!("{error}: {source}"),
+        (None, None) => error.to_string(),
+    }
+}

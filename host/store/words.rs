@@ -1,0 +1,108 @@
+//! What a statement on a plugin's table ran into, in the same words on every database. Values of rows never stand
+//! in them.
+
+use super::StoreError;
+use super::records::About;
+use crate::query::sql::{Target, script_names};
+use crate::schema::{Dialect, TENANT, Table, script_name};
+
+/// Names of columns as scripts know them, less the host's own.
+pub(super) fn columns<'a>(table: &Table, names: impl Iterator<Item = &'a str>) -> String {
+    names.filter(|name| *name != TENANT || table.shared).map(script_name).collect::<Vec<_>>().join(", ")
+}
+
+pub(super) fn duplicate(table: &Table, columns: &str) -> StoreError {
+    StoreError::Duplicate(format!(
+        "{} has another row with the same ({columns}); choose other values, or use createIfAbsent with uniqueBy on these \
+         columns",
+        table.name
+    ))
+}
+
+pub(super) fn not_null(table: &Table, columns: &str) -> StoreError {
+    StoreError::Constraint(format!("{}: {columns} is NOT NULL; give it a value", table.name))
+}
+
+/// `checks` are conditions, of which one does not hold.
+pub(super) fn check(table: &Table, checks: &[&str]) -> StoreError {
+    let checks: Vec<String> = checks.iter().map(|sql| format!("CHECK ({sql})")).collect();
+    StoreError::Constraint(format!("{}: the row breaks {} of schema.sql", table.name, checks.join(" or ")))
+}
+
+pub(super) fn foreign_key(table: &Table) -> StoreError {
+    let keys = table.foreign_keys.iter();
+    let keys: Vec<String> = keys.map(|key| format!("({}) refers to {}", key.columns.join(", "), key.table)).collect();
+    let keys = if keys.is_empty() { String::new() } else { format!("; its {}", keys.join(", ")) };
+    StoreError::Constraint(format!(
+        "{}: a foreign key does not hold: the row refers to one that is not there, or others still refer to it{keys}",
+        table.name
+    ))
+}
+
+pub(super) fn other_type(target: Target<'_>) -> StoreError {
+    StoreError::Schema(format!(
+        "{}: a column has another type in the database than in schema.sql; run `oncehost schema apply {}`",
+        target.table.name, target.plugin
+    ))
+}
+
+pub(super) fn no_sum(table: &Table) -> StoreError {
+    StoreError::Constraint(format!(
+        "{}: an {{ inc: n }} met NULL, or the sum would pass what the column can hold (64 bits); add a test to the where \
+         that leaves such rows out",
+        table.name
+    ))
+}
+
+pub(super) fn too_large(table: &Table) -> StoreError {
+    StoreError::Constraint(format!("{}: a value is larger than the database can hold", table.name))
+}
+
+pub(super) fn no_unique(dialect: Dialect, about: About<'_>) -> StoreError {
+    let Target { plugin, table, .. } = about.target;
+    let name = &table.name;
+    let names: Vec<&str> = about.unique.iter().map(|at| table.columns[*at].name.as_str()).collect();
+    let own = table.indexes.iter().find(|index| {
+        index.unique
+            && index.columns.len() == names.len()
+            && index.columns.iter().all(|column| names.contains(&column.as_str()))
+    });
+    let does = match own {
+        Some(index) => format!("which does: {}", dialect.create_index(table, index)),
+        None => format!("which makes {name} anew with its primary key"),
+    };
+    StoreError::Schema(format!(
+        "the database has no plain UNIQUE index on exactly ({}) of {name}, though schema.sql declares one (an index with \
+         another collation, or over a part of the rows, does not count); run `oncehost schema apply {plugin}`, {does}",
+        script_names(table, about.unique)
+    ))
+}
+
+pub(super) fn no_table(dialect: Dialect, target: Target<'_>) -> StoreError {
+    let Target { plugin, table, .. } = target;
+    let mut add = dialect.create_table(table, &table.name);
+    add.extend(table.indexes.iter().map(|index| dialect.create_index(table, index)));
+    StoreError::Schema(format!(
+        "the database has no table {} yet; run `oncehost schema apply {plugin}`, which does: {}",
+        table.name,
+        add.join("; ")
+    ))
+}
+
+pub(super) fn no_column(dialect: Dialect, target: Target<'_>, missing: &str) -> StoreError {
+    let Target { plugin, table, .. } = target;
+    let does = table
+        .column(missing)
+        .map_or_else(String::new, |column| format!(", which does: {}", dialect.add_column(table, column)));
+    StoreError::Schema(format!(
+        "table {} has no column {missing} in the database yet; run `oncehost schema apply {plugin}`{does}",
+        table.name
+    ))
+}
+
+pub(super) fn slow(table: &Table) -> StoreError {
+    StoreError::Slow(format!(
+        "{}: the query took too long; narrow its where, or add an index that serves it",
+        table.name
+    ))
+}

@@ -1,0 +1,59 @@
+-- The host's own tables in each plugin's schema. Their names begin with `_`, which no name in a plugin's
+-- schema.sql can. Times are milliseconds since 1970 UTC; text compares by its bytes.
+
+-- One row for each business intent that was done (spec, G1 and G2).
+CREATE TABLE _oncehost_keys (
+  tenant       TEXT COLLATE "C" NOT NULL,
+  operation    TEXT COLLATE "C" NOT NULL,
+  key          TEXT COLLATE "C" NOT NULL,
+  request_hash BYTEA  NOT NULL,
+  transient    TEXT,              -- JSON array of the fields left out of the hash; NULL for none
+  fields       BYTEA,             -- 8 bytes for each top-level field: hash of its name, hash of its value
+  reply        TEXT,              -- NULL once it is no longer kept: the row is then only a mark
+  committed_at BIGINT NOT NULL,
+  PRIMARY KEY (tenant, operation, key)
+);
+-- For the clearing, which goes by age.
+CREATE INDEX _oncehost_keys_age ON _oncehost_keys (committed_at);
+CREATE INDEX _oncehost_keys_replies ON _oncehost_keys (committed_at) WHERE reply IS NOT NULL;
+
+-- The flow definitions that workflows began with, by the hash of their text.
+CREATE TABLE _oncehost_definitions (
+  hash BYTEA PRIMARY KEY,
+  body TEXT NOT NULL
+);
+
+CREATE TABLE _oncehost_workflows (
+  tenant      TEXT COLLATE "C" NOT NULL,
+  workflow_id TEXT COLLATE "C" NOT NULL,
+  flow        TEXT   NOT NULL,
+  biz_id      TEXT   NOT NULL,
+  seed        TEXT   NOT NULL,   -- RFC 8785
+  definition  BYTEA  NOT NULL,
+  status      TEXT   NOT NULL,
+  since       BIGINT NOT NULL,
+  attempts    BIGINT NOT NULL,
+  error       TEXT,
+  created_at  BIGINT NOT NULL,
+  PRIMARY KEY (tenant, workflow_id)
+);
+
+-- The outbox: events that committed with the rows of the invocation that published them.
+CREATE TABLE _oncehost_events (
+  event_id     TEXT COLLATE "C" PRIMARY KEY,
+  tenant       TEXT   NOT NULL,
+  topic        TEXT   NOT NULL,
+  subject      TEXT,
+  event_key    TEXT   NOT NULL,
+  payload      TEXT   NOT NULL,  -- RFC 8785
+  published_at BIGINT NOT NULL
+);
+
+-- What `schema apply` brought about, so that changes by other hands show.
+CREATE TABLE _oncehost_schema (
+  version       BIGINT PRIMARY KEY,
+  applied_at    BIGINT NOT NULL,
+  hash          TEXT   NOT NULL,
+  schema        TEXT   NOT NULL,
+  shared_tables TEXT   NOT NULL
+);
