@@ -36,3 +36,7 @@ pub mod tables;
 pub mod cli;
 pub mod http;
 pub mod serve;
+
+#[cfg(test)]
+#[path = "../tests/support/postgres.rs"]
+mod test_postgres;

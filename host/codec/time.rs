@@ -18,7 +18,9 @@ pub fn iso(millis: Millis) -> Option<String> {
 
 /// The instant that a text in the one form means, in milliseconds since 1970.
 pub fn millis(text: &str) -> Option<Millis> {
-    text.parse::<jiff::Timestamp>().ok().map(jiff::Timestamp::as_millisecond)
+    // A civil time, for a timestamp of this library ends a day before the last year does.
+    let at: DateTime = text.strip_suffix('Z')?.parse().ok()?;
+    Millis::try_from(EPOCH.duration_until(at).as_millis()).ok()
 }
 
 /// The same as [`iso`] for what the host shows; an instant outside those years as the nearest within them.

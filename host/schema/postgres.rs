@@ -51,9 +51,9 @@ fn column(column: &Column) -> String {
         sql = format!("{sql} DEFAULT {}", constant(column.ty, column.default.as_ref()));
     }
     if column.ty == ColumnType::Json {
-        let check = quote(&format!("{JSON_CHECK}{}", column.name));
+        let (name, check) = (quote(&column.name), quote(&format!("{JSON_CHECK}{}", column.name)));
         // What is no JSON is an error of the cast, and so never gets as far as the comparison.
-        sql = format!("{sql} CONSTRAINT {check} CHECK (CAST({} AS JSON) IS NOT NULL)", quote(&column.name));
+        sql = format!("{sql} CONSTRAINT {check} CHECK ({name} IS NULL OR CAST({name} AS JSON) IS NOT NULL)");
     }
     sql
 }

@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 #[derive(Debug)]
 pub struct Cluster {
     programs: PathBuf,
-    folder: PathBuf,
+    pub folder: PathBuf,
     /// Whose standard input, once closed, ends the cluster.
     _watch: Child,
 }
@@ -63,7 +63,8 @@ impl Cluster {
         cluster
     }
 
-    fn await_answer(&self) {
+    /// Waits until it answers.
+    pub fn await_answer(&self) {
         let deadline = Instant::now() + Duration::from_secs(60);
         while !self.psql("postgres", "SELECT 1").status.success() {
             let log = || std::fs::read_to_string(self.folder.join("log")).unwrap_or_default();
@@ -94,19 +95,6 @@ impl Cluster {
         let mut psql = Command::new(self.programs.join("psql"));
         psql.args(["-X", "-q", "-A", "-t", "-v", "ON_ERROR_STOP=1", "-U", "postgres", "-h"]).arg(&self.folder);
         psql.args(["-d", database, "-c", sql]).output().unwrap()
-    }
-
-    /// Ends the server as `pg_ctl stop -m immediate` does, without a word to its clients, and starts it again.
-    pub fn restart(&self) {
-        let pid = std::fs::read_to_string(self.folder.join("data/postmaster.pid")).unwrap();
-        let pid: i32 = pid.lines().next().unwrap().parse().unwrap();
-        let pid = rustix::process::Pid::from_raw(pid).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::QUIT).unwrap();
-        // The shell that watches starts it anew.
-        while rustix::process::test_kill_process(pid).is_ok() {
-            std::thread::yield_now();
-        }
-        self.await_answer();
     }
 }
 

@@ -1,3 +1,4 @@
+use std::marker::PhantomData;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
@@ -7,17 +8,35 @@ use serde_json::Value as Json;
 use super::*;
 use crate::ids::SystemIds;
 use crate::plugin::{Plugin, Registry};
-use crate::schema::ddl;
-use crate::store::{
-    Access, Tx,
-    sqlite::{self, Shared},
-};
+use crate::store::{self, Access, Stores, Tx, tables};
+use crate::test_postgres;
 
-mod arguments;
-mod filters;
-mod paging;
-mod values;
-mod writing;
+// Each has the same tests, with a `Fixture` of its own.
+#[expect(clippy::duplicate_mod, reason = "the same tests, once on each database")]
+mod postgres;
+#[expect(clippy::duplicate_mod, reason = "the same tests, once on each database")]
+mod sqlite;
+
+/// Which database a fixture is on.
+trait On {
+    fn stores(folder: &Path) -> Stores;
+}
+
+struct Sqlite;
+struct Postgres;
+
+impl On for Sqlite {
+    fn stores(folder: &Path) -> Stores {
+        Stores::Sqlite(folder.to_owned())
+    }
+}
+
+impl On for Postgres {
+    fn stores(_: &Path) -> Stores {
+        let limits = store::postgres::Limits { connections: 4, lock_wait: std::time::Duration::from_secs(5) };
+        Stores::Postgres(store::postgres::Server::new(&test_postgres::database(), limits).unwrap())
+    }
+}
 
 const SCHEMA: &str = "
     CREATE TABLE orders (id TEXT PRIMARY KEY, number TEXT UNIQUE, total INTEGER CHECK (total <> -13), rate REAL,
@@ -30,8 +49,10 @@ const SCHEMA: &str = "
 ";
 
 /// A plugin's database with a transaction open in it, and calls as a script makes them.
-struct Fixture {
-    database: Arc<Shared>,
+struct Fixture<D> {
+    database: store::Shared,
+    tx: Tx,
+    on: PhantomData<D>,
     folder: tempfile::TempDir,
     plugin: Arc<Plugin>,
     ids: Arc<SystemIds>,
@@ -51,18 +72,27 @@ fn plugin(folder: &Path, permissions: &str) -> Arc<Plugin> {
     registry.plugins["shop"].clone()
 }
 
-impl Fixture {
+impl<D: On> Fixture<D> {
     fn new() -> Self {
         let folder = tempfile::tempdir().unwrap();
-        let database = Shared::open(&folder.path().join("shop.db"), Access::Write).unwrap();
         let plugin = plugin(folder.path(), r#"["data:read", "data:write"]"#);
-        for table in plugin.schema.tables.values() {
-            let mut sql = vec![ddl::create_table(table, &table.name)];
-            sql.extend(table.indexes.iter().map(|index| ddl::create_index(table, index)));
-            database.lock().execute_batch(&sql.join(";")).unwrap();
+        let database = D::stores(folder.path()).plugin("shop").open(Access::Write).unwrap();
+        tables::apply(&database, &plugin.schema, &[], 0).unwrap();
+        let tx = database.begin().unwrap();
+        if let Tx::Postgres(tx) = &tx {
+            // A run that meets an error would begin anew; here it goes on.
+            tx.be_careful();
+            tx.execute("SET LOCAL search_path TO shop").unwrap();
         }
-        database.lock().execute_batch("BEGIN IMMEDIATE").unwrap();
-        Self { database, plugin, folder, ids: Arc::default(), now: AtomicI64::new(1_767_225_600_000) }
+        Self {
+            database,
+            tx,
+            on: PhantomData,
+            plugin,
+            folder,
+            ids: Arc::default(),
+            now: AtomicI64::new(1_767_225_600_000),
+        }
     }
 
     /// The bindings of an invocation of this tenant.
@@ -81,7 +111,7 @@ impl Fixture {
                 may_write: true,
                 ids: self.ids.clone(),
             },
-            Tx::Sqlite(sqlite::Tx::new(&self.database)),
+            self.tx.clone(),
             1 << 20,
         )
     }
@@ -101,7 +131,10 @@ impl Fixture {
     }
 
     fn sql(&self, text: &str) {
-        self.database.lock().execute_batch(text).unwrap();
+        match &self.database {
+            store::Shared::Sqlite(shared) => shared.lock().execute_batch(text).unwrap(),
+            store::Shared::Postgres(_) => text.split(';').for_each(|sql| self.tx.execute(sql).unwrap()),
+        }
     }
 }
 

@@ -20,7 +20,7 @@ type Failed = Box<dyn Error + Sync + Send>;
 
 impl ToSql for Cell {
     fn to_sql(&self, ty: &Type, out: &mut BytesMut) -> Result<IsNull, Failed> {
-        let unfit = || Box::new(Unfit(ty.name().to_owned()));
+        let unfit = || -> Failed { Box::new(Unfit(ty.name().to_owned())) };
         match (self, ty) {
             (Cell::Null, _) => Ok(IsNull::Yes),
             (Cell::Bool(truth), &Type::BOOL) => truth.to_sql(ty, out),
@@ -58,7 +58,7 @@ impl<'a> FromSql<'a> for Cell {
             Type::TIMESTAMPTZ => {
                 let micros = i64::from_sql(&Type::INT8, raw)?;
                 let text = time::iso(micros.div_euclid(1000).saturating_add(EPOCH));
-                text.map(Cell::Text).ok_or_else(|| Box::new(Unfit(ty.name().to_owned())))?
+                text.map(Cell::Text).ok_or_else(|| -> Failed { Box::new(Unfit(ty.name().to_owned())) })?
             }
             _ => return Err(Box::new(Unfit(ty.name().to_owned()))),
         })

@@ -178,6 +178,12 @@ impl Tx {
         Self::new(shared)
     }
 
+    /// Guards each statement from the first try on.
+    #[cfg(test)]
+    pub(crate) fn be_careful(&self) {
+        self.shared.lock().careful = true;
+    }
+
     /// Begins a transaction for this hold, on a connection that only reads.
     ///
     /// # Errors

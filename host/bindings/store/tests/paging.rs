@@ -155,10 +155,11 @@ fn a_page_holds_100_rows_without_a_limit_and_ends_with_null() {
 #[test]
 fn a_page_too_large_for_memory_is_refused() {
     let shop = Fixture::new();
-    shop.sql(
-        "WITH RECURSIVE n(i) AS (VALUES (0) UNION ALL SELECT i + 1 FROM n WHERE i < 39)
-         INSERT INTO orders (tenant_id, id, raw) SELECT 'acme', printf('%06d', i), zeroblob(1000000) FROM n",
-    );
+    let large = "x".repeat(1_000_000);
+    for number in 0..40 {
+        let row = v(&format!(r#"{{"id":"{number:02}","constructor":"{large}"}}"#));
+        shop.call("createIfAbsent", &[text("orders"), row, v(r#"["id"]"#)]).unwrap();
+    }
     shop.refused("list", &[text("orders")], Code::Limit, &["32 MiB", "limit"]);
     assert_eq!(page(&shop, v(r#"{"limit":20}"#)).0.len(), 20);
 }
@@ -168,7 +169,7 @@ fn paging_through_100_000_rows_that_change_meets_each_lasting_row_once() {
     let shop = Fixture::new();
     shop.sql(
         "WITH RECURSIVE n(i) AS (VALUES (0) UNION ALL SELECT i + 1 FROM n WHERE i < 99999)
-         INSERT INTO orders (tenant_id, id, total) SELECT 'acme', printf('%06d', i), i / 7 FROM n",
+         INSERT INTO orders (tenant_id, id, total) SELECT 'acme', substr(CAST(1000000 + i AS TEXT), 2), i / 7 FROM n",
     );
     let order = r#"{"total":"desc"}"#;
     let mut fresh = 0;

@@ -153,14 +153,6 @@ fn what_a_column_cannot_hold_is_refused_with_field_and_form() {
     }
 }
 
-#[test]
-fn a_value_changed_by_hand_is_explained() {
-    let shop = Fixture::new();
-    shop.call("createIfAbsent", &[text("orders"), v(r#"{"id":"1","extra":{}}"#), v(r#"["id"]"#)]).unwrap();
-    shop.sql("PRAGMA ignore_check_constraints = ON; UPDATE orders SET extra = 'no json'");
-    shop.refused("list", &[text("orders")], Code::Schema, &["orders.extra is JSON", "by hand"]);
-}
-
 fn json_value() -> impl Strategy<Value = Value> {
     let leaf = prop_oneof![
         Just(Value::Null),
