@@ -114,11 +114,14 @@ fn transact(
                 }
                 _ => SchemaError::Database(error),
             })?;
+            crate::crash_point!("schema-statement");
         }
     }
     check(&transaction, wanted)?;
     let version = record::write(&transaction, wanted, now)?;
+    crate::crash_point!("schema-before-commit");
     transaction.commit().map_err(SchemaError::from)?;
+    crate::crash_point!("schema-after-commit");
     Ok(Applied { version, plan })
 }
 
