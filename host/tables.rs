@@ -56,7 +56,10 @@ pub async fn schema(app: &Arc<App>, verb: SchemaVerb, request: SchemaRequest) ->
     let plugins: Vec<_> = match &request.plugin {
         None => registry.plugins.values().cloned().collect(),
         Some(id) => vec![registry.plugins.get(id).cloned().ok_or_else(|| {
-            let broken = if registry.broken.contains_key(id) { "; it did not load, see its faults" } else { "" };
+            let broken = match registry.broken.contains_key(id) {
+                true => "; it did not load: `oncehost plugin list` shows why",
+                false => "; `oncehost plugin list` shows what there is",
+            };
             Failure::new(Code::NotFound, format!("no plugin \"{id}\" is loaded{broken}"))
         })?],
     };

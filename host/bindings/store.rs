@@ -5,7 +5,7 @@ use crate::codec::{Value, time};
 use crate::failure::{Code, Failure};
 use crate::query::sql::{Set, Target, script_names};
 use crate::query::{Cell, Filter, Purpose, column, cursor, filter, names, order};
-use crate::schema::{ColumnType, Table, missing_unique_ddl};
+use crate::schema::{ColumnType, Table, ddl, missing_unique, missing_unique_ddl};
 use crate::store::sqlite::records;
 
 /// `limit` of `store.list`, when it is left out and at most.
@@ -164,9 +164,7 @@ fn record(scope: &Scope, table: &Table, value: &Value) -> Result<Vec<Cell>, Fail
             None if names::is_hosts(column) => Ok(instant(scope)),
             None => match &column.default {
                 // The model keeps the DEFAULT of a JSON column as JSON text.
-                Some(Value::Text(json)) if column.ty == ColumnType::Json => {
-                    Ok(if json == "null" { Cell::Null } else { Cell::Text(json.clone()) })
-                }
+                Some(Value::Text(json)) if column.ty == ColumnType::Json => Ok(Cell::Text(json.clone())),
                 Some(default) => column::encode(column.ty, default)
                     .map_err(|why| Failure::new(Code::Schema, format!("the DEFAULT of {} {why}", column.name))),
                 None => Ok(Cell::Null),
@@ -237,11 +235,12 @@ fn unique_by(target: Target<'_>, value: &Value, record: &Value) -> Result<Vec<us
         Code::Schema,
         format!(
             "{} has no plain UNIQUE index on exactly ({}); add to schema.sql: {} and \
-             run `oncehost schema apply {}`",
+             run `oncehost schema apply {}`, which then does: {}",
             table.name,
             script_names(table, &unique),
             missing_unique_ddl(table, &physical),
-            target.plugin
+            target.plugin,
+            ddl::create_index(table, &missing_unique(table, &physical))
         ),
     ))
 }

@@ -180,7 +180,7 @@ fn find(app: &App, plugin: &str, action: &str) -> Result<(Arc<Plugin>, Arc<Actio
         if registry.broken.contains_key(plugin) {
             return Err(Failure::new(
                 Code::NotFound,
-                format!("the plugin \"{plugin}\" did not load; its faults are in the host's log"),
+                format!("the plugin \"{plugin}\" did not load; `oncehost plugin list` shows its faults"),
             ));
         }
         let near = nearest(registry.plugins.keys(), plugin);

@@ -19,6 +19,9 @@ pub enum StoreError {
     /// A read took too long and was interrupted.
     #[error("{0}")]
     Slow(String),
+    /// A read's rows hold more bytes than a call may take into memory.
+    #[error("{0}")]
+    Large(String),
     /// The transaction this work belonged to is gone: rolled back by the database or taken away by the watchdog.
     #[error("{0}")]
     Gone(String),
@@ -33,7 +36,7 @@ impl From<StoreError> for Failure {
             StoreError::Duplicate(_) => Code::Duplicate,
             StoreError::Constraint(_) => Code::Constraint,
             StoreError::Schema(_) => Code::Schema,
-            StoreError::Slow(_) => Code::Limit,
+            StoreError::Slow(_) | StoreError::Large(_) => Code::Limit,
             StoreError::Gone(_) | StoreError::Unavailable(_) => Code::Unavailable,
         };
         Failure::new(code, error.to_string())

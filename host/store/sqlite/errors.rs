@@ -3,7 +3,7 @@
 use rusqlite::{Connection, ErrorCode, ffi};
 
 use crate::query::sql::{self, Target};
-use crate::schema::{TENANT, Table, ddl, missing_unique_ddl, script_name};
+use crate::schema::{TENANT, Table, ddl, script_name};
 use crate::store::StoreError;
 
 /// What a failing statement was about.
@@ -119,11 +119,14 @@ fn unknown(context: &Context<'_>, message: &str) -> StoreError {
     }
     if message.starts_with("ON CONFLICT clause does not match") {
         let names: Vec<&str> = context.unique.iter().map(|at| table.columns[*at].name.as_str()).collect();
+        let does = match table.plain_unique(&names) {
+            Some(index) => format!("which does: {}", ddl::create_index(table, index)),
+            None => format!("which makes {name} anew with its primary key"),
+        };
         return StoreError::Schema(format!(
             "the database has no plain UNIQUE index on exactly ({}) of {name}, though schema.sql declares one (an index \
-             with another collation, or over a part of the rows, does not count); {apply}, which does: {}",
-            sql::script_names(table, context.unique),
-            missing_unique_ddl(table, &names)
+             with another collation, or over a part of the rows, does not count); {apply}, {does}",
+            sql::script_names(table, context.unique)
         ));
     }
     if message.starts_with("no such table") {
@@ -136,11 +139,10 @@ fn unknown(context: &Context<'_>, message: &str) -> StoreError {
     }
     if message.starts_with("no such column") || message.contains("has no column named") {
         let missing = message.rsplit([' ', '.']).next().unwrap_or_default();
-        let ty = table.column(missing).map_or("", |column| column.ty.name());
-        return StoreError::Schema(format!(
-            "table {name} has no column {missing} in the database yet; {apply}, which does: ALTER TABLE {name} ADD COLUMN \
-             {missing} {ty}"
-        ));
+        let does = table.column(missing).map_or_else(String::new, |column| {
+            format!(", which does: {}", ddl::add_column(table, column))
+        });
+        return StoreError::Schema(format!("table {name} has no column {missing} in the database yet; {apply}{does}"));
     }
     StoreError::Unavailable(format!("{name}: the database refused the statement ({message})"))
 }

@@ -186,7 +186,7 @@ fn rows(context: &Context<'_>, statement: &Statement) -> Result<Vec<Cells>, Stor
         Ok(found)
     })?;
     if bytes > PAGE_BYTES {
-        return Err(StoreError::Slow(format!(
+        return Err(StoreError::Large(format!(
             "{}: the rows hold more than {} MiB; ask for fewer with limit",
             context.target.table.name,
             PAGE_BYTES >> 20
