@@ -95,7 +95,10 @@ fn one_schema(
     now: Millis,
 ) -> Result<Json, Failure> {
     let mut connection = shared.lock();
-    let headed = |text: &str| format!("{}\n{}", plugin.id, text.trim_end().replace('\n', "\n  "));
+    let headed = |text: &str| {
+        let indented = |line: &str| if line.is_empty() { "\n".to_owned() } else { format!("\n  {line}") };
+        plugin.id.clone() + &text.trim_end().lines().map(indented).collect::<String>()
+    };
     let refused = |plan: &Plan| json!({ "refused": true, "plan": plan, "text": headed(&schema::render(plan)) });
     Ok(match verb {
         SchemaVerb::Plan => {
@@ -105,8 +108,9 @@ fn one_schema(
         SchemaVerb::Apply => match schema::apply(&mut connection, &plugin.schema, allow, now) {
             Ok(applied) => {
                 let text = match applied.plan.steps.len() {
-                    0 => "  as schema.sql wants it; nothing to do".to_owned(),
-                    steps => format!("  applied, {steps} steps: version {}", applied.version),
+                    0 => "as schema.sql wants it; nothing to do".to_owned(),
+                    1 => format!("applied, 1 step: version {}", applied.version),
+                    steps => format!("applied, {steps} steps: version {}", applied.version),
                 };
                 json!({ "refused": false, "applied": applied, "text": headed(&text) })
             }
@@ -116,12 +120,12 @@ fn one_schema(
         SchemaVerb::Status => {
             let status = schema::status(&connection, &plugin.schema)?;
             let text = match status.state {
-                schema::State::Equal => "  as schema.sql wants it".to_owned(),
+                schema::State::Equal => "as schema.sql wants it".to_owned(),
                 schema::State::Pending => {
-                    format!("  changes to apply; run `oncehost schema plan {}` to see them", plugin.id)
+                    format!("changes to apply; run `oncehost schema plan {}` to see them", plugin.id)
                 }
                 schema::State::Drift => {
-                    format!("  changed by hand; run `oncehost schema plan {}` to see what differs", plugin.id)
+                    format!("changed by hand; run `oncehost schema plan {}` to see what differs", plugin.id)
                 }
             };
             json!({ "refused": false, "status": status, "text": headed(&text) })

@@ -52,7 +52,9 @@ fn whole(conn: &Connection) -> Vec<String> {
     };
     assert_eq!(texts("PRAGMA integrity_check"), ["ok"]);
     let mut all = texts("SELECT name || ': ' || sql FROM sqlite_schema WHERE sql IS NOT NULL ORDER BY name");
-    for table in texts("SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '\\_oncehost%' ESCAPE '\\' AND name NOT LIKE 'sqlite%' ORDER BY name") {
+    for table in texts(
+        "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE '\\_oncehost%' ESCAPE '\\' AND name NOT LIKE 'sqlite%' ORDER BY name",
+    ) {
         let mut statement = conn.prepare(&format!("SELECT * FROM \"{table}\" ORDER BY 1, 2")).unwrap();
         let width = statement.column_count();
         let row = |row: &rusqlite::Row| -> rusqlite::Result<String> {
@@ -129,6 +131,7 @@ fn apply_killed_on_the_way_succeeds_when_run_again() {
     let again = schema(&folders, "apply", &allow, None);
     assert!(again.status.success(), "{again:?}");
     let database = folders.database("lane");
-    let rows: i64 = database.query_row("SELECT count(*) FROM event WHERE speed = lane_from * 2", [], |row| row.get(0)).unwrap();
+    let rows: i64 =
+        database.query_row("SELECT count(*) FROM event WHERE speed = lane_from * 2", [], |row| row.get(0)).unwrap();
     assert_eq!(rows, 200);
 }

@@ -19,10 +19,12 @@ pub(super) struct Schema {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Show the DDL that would be run
-    #[command(after_help = "Example: oncehost schema plan lane-change")]
+    #[command(
+        after_help = "Changes nothing. The exit code is 1 where something stands against the plan.\n\nExample: oncehost schema plan lane-change"
+    )]
     Plan(Choice),
     /// Change the tables
-    #[command(after_help = "Example: oncehost schema apply lane-change --allow-destructive events.note")]
+    #[command(after_help = "Example: oncehost schema apply lane-change --allow-destructive lane_change_event.note")]
     Apply(Choice),
     /// Show which plugins' tables are as schema.sql says
     #[command(after_help = "Example: oncehost schema status --json")]
@@ -51,10 +53,12 @@ impl Schema {
         let Choice { plugin, allow_destructive, json } = choice;
         let done = ask(&settings, verb, SchemaRequest { plugin, allow_destructive }).await?;
         print(&if json { format!("{done:#}") } else { tables::shown(&done) })?;
-        if verb == SchemaVerb::Apply && refused(&done) {
-            return Err(Fail::Failed("not everything was applied; what stands against it is above".to_owned()));
+        if !refused(&done) {
+            return Ok(());
         }
-        Ok(())
+        let short =
+            if verb == SchemaVerb::Apply { "not everything was applied" } else { "not everything can be applied" };
+        Err(Fail::Failed(format!("{short}; what stands against it is above")))
     }
 }
 

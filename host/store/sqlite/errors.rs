@@ -139,9 +139,9 @@ fn unknown(context: &Context<'_>, message: &str) -> StoreError {
     }
     if message.starts_with("no such column") || message.contains("has no column named") {
         let missing = message.rsplit([' ', '.']).next().unwrap_or_default();
-        let does = table.column(missing).map_or_else(String::new, |column| {
-            format!(", which does: {}", ddl::add_column(table, column))
-        });
+        let does = table
+            .column(missing)
+            .map_or_else(String::new, |column| format!(", which does: {}", ddl::add_column(table, column)));
         return StoreError::Schema(format!("table {name} has no column {missing} in the database yet; {apply}{does}"));
     }
     StoreError::Unavailable(format!("{name}: the database refused the statement ({message})"))

@@ -300,7 +300,8 @@ fn default_null_of_a_json_column_is_null_in_new_rows_and_in_old_ones() {
     let wanted = |sql: &str| crate::schema::parse(sql, &[]).unwrap();
     let folder = tempfile::tempdir().unwrap();
     let mut conn = rusqlite::Connection::open(folder.path().join("a.db")).unwrap();
-    let (first, second) = ("CREATE TABLE t (id TEXT PRIMARY KEY);", "CREATE TABLE t (id TEXT PRIMARY KEY, j JSON DEFAULT 'null');");
+    let (first, second) =
+        ("CREATE TABLE t (id TEXT PRIMARY KEY);", "CREATE TABLE t (id TEXT PRIMARY KEY, j JSON DEFAULT 'null');");
     crate::schema::apply(&mut conn, &wanted(first), &[], 0).unwrap();
     conn.execute_batch("INSERT INTO t VALUES ('acme', 'old')").unwrap();
     crate::schema::apply(&mut conn, &wanted(second), &[], 0).unwrap();
