@@ -304,3 +304,19 @@ fn disk_that_is_full() {
     let answer = host.post("shop", "fill", &key, &format!(r#"{{"code":"{key}","bytes":50000}}"#));
     assert_eq!(answer.status, 200, "{}", answer.body);
 }
+
+#[test]
+fn records_from_before_the_clock_was_set_back_hold_up_no_clearing() {
+    let host = Host::new(files(SHOP));
+    let day = 86_400_000;
+    // A year ahead by mistake.
+    host.clock.advance(365 * day);
+    host.post("shop", "add", "wrong", &body("wrong")).data();
+    host.clock.advance(-365 * day);
+    host.post("shop", "add", "right", &body("right")).data();
+    host.clock.advance(8 * day);
+    assert_eq!(host.block_on(host.app.clear_expired()).unwrap(), (1, 0));
+    host.clock.advance(83 * day);
+    assert_eq!(host.block_on(host.app.clear_expired()).unwrap(), (0, 1));
+    assert_eq!(host.count("shop", "_oncehost_keys"), 1);
+}
