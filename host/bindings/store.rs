@@ -40,7 +40,11 @@ pub(super) fn update(host: &mut Bindings, args: &[Value]) -> Result<Value, Failu
         let filter = filter::parse(call.target.table, call.args[1], Purpose::Change)?;
         Ok((filter, patch(&host.scope, call.target.table, call.args[2])?))
     })?;
-    let affected = host.tx.with(|connection| records::update(connection, call.target, &sets, &filter))?;
+    let affected = if matches_any(host, call.target, &filter)? {
+        host.tx.with(|connection| records::update(connection, call.target, &sets, &filter))?
+    } else {
+        0
+    };
     Ok(object([("affected", number(affected))]))
 }
 
@@ -48,8 +52,21 @@ pub(super) fn update(host: &mut Bindings, args: &[Value]) -> Result<Value, Failu
 pub(super) fn delete(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "delete(table, where)", args, 2, Need::Write)?;
     let filter = call.named(|| filter::parse(call.target.table, call.args[1], Purpose::Change))?;
-    let affected = host.tx.with(|connection| records::delete(connection, call.target, &filter))?;
+    let affected = if matches_any(host, call.target, &filter)? {
+        host.tx.with(|connection| records::delete(connection, call.target, &filter))?
+    } else {
+        0
+    };
     Ok(object([("affected", number(affected))]))
+}
+
+/// Looks for the rows of an update or delete first, as a read: unlike a write, that can be stopped at the run's time
+/// limit without losing the whole transaction. Where the primary key is given there is nothing to search.
+fn matches_any(host: &Bindings, target: Target<'_>, filter: &Filter) -> Result<bool, Failure> {
+    if filter.names_one(target.table) {
+        return Ok(true);
+    }
+    Ok(host.tx.read(|connection| records::count(connection, target, filter))? > 0)
 }
 
 /// `store.get(table, where)` gives the record or `null`.

@@ -25,6 +25,20 @@ pub enum Filter {
     Column(usize, Test),
 }
 
+impl Filter {
+    /// Whether it asks for one value of the primary key, so that at most one row passes.
+    pub fn names_one(&self, table: &Table) -> bool {
+        let Filter::All(all) = self else { return false };
+        let is_given = |name: &String| {
+            all.iter().any(|part| match part {
+                Filter::Column(at, Test::Compare(Compare::Eq, _)) => table.columns[*at].name == *name,
+                Filter::Column(..) | Filter::All(_) | Filter::Any(_) => false,
+            })
+        };
+        table.primary_key.iter().all(is_given)
+    }
+}
+
 /// A test of one column. NULL passes none but `Ne`, `NotIn` and `IsNull(true)`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Test {

@@ -310,3 +310,24 @@ fn default_null_of_a_json_column_is_null_in_new_rows_and_in_old_ones() {
     assert_eq!(nulls, 2);
     assert_eq!(wanted(second).tables["t"].column("j").unwrap().default, None);
 }
+
+#[test]
+fn search_that_outlasts_the_run_is_stopped_before_anything_changes() {
+    let shop = Fixture::new();
+    shop.sql(
+        "INSERT INTO orders (tenant_id, id, number, total) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n \
+         WHERE i < 20000) SELECT 'acme', i, i, i FROM n",
+    );
+    let mut late = shop.host("acme");
+    late.tx = late.tx.until(std::time::Instant::now());
+    let slow = v(r#"{"constructor":{"isNull":true},"rate":{"isNull":true}}"#);
+    for args in [vec![text("orders"), slow.clone(), v(r#"{"total":1}"#)], vec![text("orders"), slow]] {
+        let name = if args.len() == 3 { "update" } else { "delete" };
+        let failure = call(&mut late, name, &args).unwrap_err();
+        assert_eq!(failure.code, Code::Limit, "{name}: {failure}");
+    }
+    let one = [text("orders"), v(r#"{"id":{"eq":"7"}}"#), v(r#"{"total":-1}"#)];
+    assert_eq!(call(&mut late, "update", &one).unwrap(), v(r#"{"affected":1}"#), "the transaction goes on");
+    let all = shop.call("count", &[text("orders"), v(r#"{"total":{"ne":1}}"#)]).unwrap();
+    assert_eq!(all, v(r#"{"count":19999}"#), "only row 1 has the total 1, as before");
+}
