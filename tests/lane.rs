@@ -28,6 +28,8 @@ enum Fake {
     StuckSecond(AtomicUsize, Mutex<mpsc::Receiver<()>>),
     /// Takes the group's whole transaction with it.
     Rollback,
+    /// Hangs until the test lets go, and then breaks the thread off.
+    Break(Mutex<mpsc::Receiver<()>>),
 }
 
 impl Cause for Fake {
@@ -42,6 +44,10 @@ impl Cause for Fake {
                 }
             }
             Fake::Rollback => tx.execute("ROLLBACK")?,
+            Fake::Break(let_go) => {
+                let _ = let_go.lock().unwrap().recv();
+                panic!("a fault of the host");
+            }
         }
         Ok(Claim::Done(Outcome { data: "1".into(), replayed: false, expires: None }))
     }
@@ -115,4 +121,78 @@ fn keyless_call_that_was_run_again_alone_is_not_run_a_third_time() {
     assert_eq!(host.count("shop", "loose"), 1);
     // The lane goes on.
     host.post("shop", "quiet", "after", r#"{"code":"after"}"#).data();
+}
+
+/// A call that breaks its thread off as soon as the sender is used.
+fn breaking(host: &Host) -> (mpsc::Sender<()>, Arc<Invocation>) {
+    let (let_go, stuck) = mpsc::channel();
+    (let_go, invocation(host, Fake::Break(Mutex::new(stuck))))
+}
+
+#[test]
+fn call_that_breaks_its_thread_is_answered_and_the_lane_goes_on() {
+    let host = shop();
+    host.post("shop", "quiet", "warm", r#"{"code":"warm"}"#).data();
+    let lane = host.app.lane("shop");
+    let (let_go, broken) = breaking(&host);
+    let_go.send(()).unwrap();
+    let reply = host.block_on(lane.invoke(broken, Kind::Write, None));
+    assert!(format!("{reply:?}").contains("outcome is unknown"), "{reply:?}");
+    host.post("shop", "quiet", "after", r#"{"code":"after"}"#).data();
+    assert_eq!((lane.threads(), host.count("shop", "item")), (1, 2));
+}
+
+#[test]
+fn thread_that_breaks_off_after_it_was_relieved_leaves_its_successor_alone() {
+    let host = shop();
+    host.post("shop", "quiet", "warm", r#"{"code":"warm"}"#).data();
+    let lane = host.app.lane("shop");
+    let (let_go, broken) = breaking(&host);
+    let reply = host.block_on(lane.invoke(broken, Kind::Write, None));
+    assert!(format!("{reply:?}").contains("given up"), "{reply:?}");
+    assert_eq!(lane.threads(), 1, "the successor");
+    // The successor's own work holds it while the relieved thread breaks off.
+    let (release, busy) = mpsc::channel::<()>();
+    let done = host.block_on(async {
+        let mut hold = pin!(lane.exclusive(move |_| busy.recv().is_ok()));
+        poll_fn(|context| {
+            assert!(hold.as_mut().poll(context).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        let_go.send(()).unwrap();
+        while lane.stuck() > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(lane.threads(), 1, "counted off once");
+        release.send(()).unwrap();
+        hold.await
+    });
+    assert!(done.unwrap());
+    host.post("shop", "quiet", "after", r#"{"code":"after"}"#).data();
+    assert_eq!(lane.threads(), 1);
+}
+
+#[test]
+fn closing_lane_hears_of_a_thread_that_breaks_off() {
+    let host = shop();
+    let lane = host.app.lane("shop");
+    let (let_go, broken) = breaking(&host);
+    let closed = host.block_on(async {
+        let mut call = pin!(lane.invoke(broken, Kind::Write, None));
+        let far = std::time::Instant::now() + Duration::from_secs(3600);
+        let mut close = pin!(lane.close(far));
+        poll_fn(|context| {
+            assert!(call.as_mut().poll(context).is_pending());
+            assert!(close.as_mut().poll(context).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        let_go.send(()).unwrap();
+        assert!(call.await.is_err());
+        // The bound is for a failure only: it ends long before.
+        tokio::time::timeout(Duration::from_secs(20), close).await
+    });
+    assert!(closed.is_ok(), "told without waiting for the deadline");
+    assert_eq!(lane.threads(), 0);
 }
