@@ -196,3 +196,41 @@ fn closing_lane_hears_of_a_thread_that_breaks_off() {
     assert!(closed.is_ok(), "told without waiting for the deadline");
     assert_eq!(lane.threads(), 0);
 }
+
+#[test]
+fn database_that_another_process_holds_refuses_all_that_waits_at_once() {
+    let host = shop();
+    host.post("shop", "quiet", "warm", r#"{"code":"warm"}"#).data();
+    let lane = host.app.lane("shop");
+    // Waits for the lock for a moment only.
+    host.block_on(lane.exclusive(|shared| shared.lock().pragma_update(None, "busy_timeout", 50).unwrap())).unwrap();
+    let other = host.database("shop");
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let (release, busy) = mpsc::channel::<()>();
+    let replies = host.block_on(async {
+        let mut hold = pin!(lane.exclusive(move |_| busy.recv().is_ok()));
+        // More than one group of them.
+        let calls = (0..600).map(|_| lane.invoke(invocation(&host, Fake::Insert), Kind::Write, None));
+        let mut calls: Vec<_> = calls.map(Box::pin).collect();
+        poll_fn(|context| {
+            assert!(hold.as_mut().poll(context).is_pending());
+            assert!(calls.iter_mut().all(|call| call.as_mut().poll(context).is_pending()));
+            Poll::Ready(())
+        })
+        .await;
+        release.send(()).unwrap();
+        let mut replies = vec![calls.remove(0).await];
+        // Whatever began after the first refusal would succeed now.
+        other.execute_batch("ROLLBACK").unwrap();
+        for call in calls {
+            replies.push(call.await);
+        }
+        replies
+    });
+    for reply in replies {
+        let text = format!("{reply:?}");
+        assert!(text.contains("Unavailable") && text.contains("in use by another process"), "{text}");
+    }
+    host.post("shop", "quiet", "after", r#"{"code":"after"}"#).data();
+    assert_eq!((host.count("shop", "item"), host.count("shop", "loose")), (2, 0));
+}

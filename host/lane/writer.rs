@@ -76,11 +76,8 @@ impl Writer {
             let desk = match self.desk() {
                 Ok(desk) => desk,
                 Err(failure) => {
-                    // All that waits, since each try to open may take as long as a lock is waited for.
                     refuse(work, &failure);
-                    while let Some(work) = self.queue.try_take() {
-                        refuse(work, &failure);
-                    }
+                    self.refuse_all(&failure);
                     continue;
                 }
             };
@@ -126,6 +123,16 @@ impl Writer {
             crate::crash_point!("before-replies");
             alone = alone.saturating_sub(1) + turn.alone;
             answer(desk, turn.replies);
+            if let Some(failure) = turn.shut {
+                self.refuse_all(&failure);
+            }
+        }
+    }
+
+    /// Refuses all that waits, since each try may take as long as a lock is waited for.
+    fn refuse_all(&self, failure: &Failure) {
+        while let Some(work) = self.queue.try_take() {
+            refuse(work, failure);
         }
     }
 
