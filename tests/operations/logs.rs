@@ -121,7 +121,10 @@ fn limits_of_a_plugin_cut_its_log_lines_and_end_its_reads() {
             r#"{ "id": "lim", "version": "1.0.0", "permissions": [], "limits": { "read": "40ms", "logLine": "64B" } }"#,
         ),
         ("lim/handlers/say.ts", "export function handle() { console.info('é'.repeat(1000)); return 1 }\n"),
-        ("lim/handlers/spin.ts", "export const config = { kind: 'read' }\nexport function handle() { while (true) {} }\n"),
+        (
+            "lim/handlers/spin.ts",
+            "export const config = { kind: 'read' }\nexport function handle() { while (true) {} }\n",
+        ),
     ]);
     let path = folders.data().with_file_name("log");
     let log = File::create(&path).unwrap().into();
