@@ -26,7 +26,7 @@ pub(super) fn publish(host: &mut Bindings, args: &[Value]) -> Result<Value, Fail
     if *payload == Value::Undefined {
         return Err(Failure::contract(format!("{FORM}: the payload is missing; pass null if there is nothing to say")));
     }
-    let payload = leaving::canonical(payload, "payload", host.payload_limit)?;
+    let payload = leaving::text(payload, "payload", host.payload_limit)?;
     let (event_key, subject) = options(args.get(2))?;
 
     let scope = &host.scope;
