@@ -7,7 +7,7 @@ use super::{Bindings, ctx, leaving};
 use crate::codec::{Value, canonical, time};
 use crate::failure::{Code, Failure};
 use crate::plugin::Flow;
-use crate::store::sqlite::workflows::{self, Start, Workflow};
+use crate::store::workflows::{self, Start, Workflow};
 
 const START: &str = "flow.start(name, bizId, seed)";
 

@@ -4,7 +4,7 @@ use super::{Bindings, ctx, leaving};
 use crate::codec::Value;
 use crate::failure::Failure;
 use crate::ids;
-use crate::store::sqlite::outbox::{self, Event, Published};
+use crate::store::outbox::{self, Event, Published};
 
 const FORM: &str = "notify.publish(topic, payload, { eventKey?, subject? })";
 
