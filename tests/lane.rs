@@ -14,7 +14,7 @@ use oncehost::ids::SystemIds;
 use oncehost::invoke::{Cause, Claim, Invocation, Outcome};
 use oncehost::plugin::Kind;
 use oncehost::script::{EngineLimits, RunLimits};
-use oncehost::store::sqlite::Tx;
+use oncehost::store::Tx;
 use oncehost::trace::Origin;
 
 use crate::support::host::Host;
@@ -203,7 +203,11 @@ fn database_that_another_process_holds_refuses_all_that_waits_at_once() {
     host.post("shop", "quiet", "warm", r#"{"code":"warm"}"#).data();
     let lane = host.app.lane("shop");
     // Waits for the lock for a moment only.
-    host.block_on(lane.exclusive(|shared| shared.lock().pragma_update(None, "busy_timeout", 50).unwrap())).unwrap();
+    let impatient = |shared: &oncehost::store::Shared| {
+        let oncehost::store::Shared::Sqlite(shared) = shared;
+        shared.lock().pragma_update(None, "busy_timeout", 50).unwrap();
+    };
+    host.block_on(lane.exclusive(impatient)).unwrap();
     let other = host.database("shop");
     other.execute_batch("BEGIN IMMEDIATE").unwrap();
     let (release, busy) = mpsc::channel::<()>();

@@ -6,7 +6,7 @@ use crate::failure::{Code, Failure};
 use crate::query::sql::{Set, Target, script_names};
 use crate::query::{Cell, Filter, Purpose, column, cursor, filter, names, order};
 use crate::schema::{ColumnType, Table, ddl, missing_unique, missing_unique_ddl};
-use crate::store::sqlite::records;
+use crate::store::records;
 
 /// `limit` of `store.list`, when it is left out and at most.
 const LIMIT: i64 = 100;
@@ -27,8 +27,7 @@ pub(super) fn create_if_absent(host: &mut Bindings, args: &[Value]) -> Result<Va
         let unique = unique_by(call.target, call.args[2], call.args[1])?;
         Ok((cells, unique))
     })?;
-    let (cells, created) =
-        host.tx.with(|connection| records::create_if_absent(connection, call.target, cells, &unique))?;
+    let (cells, created) = records::create_if_absent(&host.tx, call.target, cells, &unique)?;
     let record = shown(call.target, cells)?;
     Ok(object([("record", record), ("created", Value::Bool(created))]))
 }
@@ -40,11 +39,8 @@ pub(super) fn update(host: &mut Bindings, args: &[Value]) -> Result<Value, Failu
         let filter = filter::parse(call.target.table, call.args[1], Purpose::Change)?;
         Ok((filter, patch(&host.scope, call.target.table, call.args[2])?))
     })?;
-    let affected = if matches_any(host, call.target, &filter)? {
-        host.tx.with(|connection| records::update(connection, call.target, &sets, &filter))?
-    } else {
-        0
-    };
+    let found = matches_any(host, call.target, &filter)?;
+    let affected = if found { records::update(&host.tx, call.target, &sets, &filter)? } else { 0 };
     Ok(object([("affected", number(affected))]))
 }
 
@@ -52,28 +48,22 @@ pub(super) fn update(host: &mut Bindings, args: &[Value]) -> Result<Value, Failu
 pub(super) fn delete(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "delete(table, where)", args, 2, Need::Write)?;
     let filter = call.named(|| filter::parse(call.target.table, call.args[1], Purpose::Change))?;
-    let affected = if matches_any(host, call.target, &filter)? {
-        host.tx.with(|connection| records::delete(connection, call.target, &filter))?
-    } else {
-        0
-    };
+    let found = matches_any(host, call.target, &filter)?;
+    let affected = if found { records::delete(&host.tx, call.target, &filter)? } else { 0 };
     Ok(object([("affected", number(affected))]))
 }
 
 /// Looks for the rows of an update or delete first, as a read: unlike a write, that can be stopped at the run's time
 /// limit without losing the whole transaction. Where the primary key is given there is nothing to search.
 fn matches_any(host: &Bindings, target: Target<'_>, filter: &Filter) -> Result<bool, Failure> {
-    if filter.names_one(target.table) {
-        return Ok(true);
-    }
-    Ok(host.tx.read(|connection| records::count(connection, target, filter))? > 0)
+    Ok(filter.names_one(target.table) || records::count(&host.tx, target, filter)? > 0)
 }
 
 /// `store.get(table, where)` gives the record or `null`.
 pub(super) fn get(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "get(table, where)", args, 2, Need::Read)?;
     let filter = call.named(|| filter::parse(call.target.table, call.args[1], Purpose::Read))?;
-    let mut rows = host.tx.read(|connection| records::list(connection, call.target, &filter, None, None, 2))?;
+    let mut rows = records::list(&host.tx, call.target, &filter, None, None, 2)?;
     if rows.len() > 1 {
         return call.named(|| {
             Err(Failure::contract(
@@ -88,9 +78,7 @@ pub(super) fn get(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure>
 pub(super) fn list(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "list(table, { where, orderBy, limit, cursor })", args, 2, Need::Read)?;
     let Page { filter, order, limit, after } = call.named(|| page(call.target, call.args[1]))?;
-    let mut rows = host.tx.read(|connection| {
-        records::list(connection, call.target, &filter, Some(&order), after.as_deref(), limit + 1)
-    })?;
+    let mut rows = records::list(&host.tx, call.target, &filter, Some(&order), after.as_deref(), limit + 1)?;
     let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = rows.len() > wanted;
     rows.truncate(wanted);
@@ -109,7 +97,7 @@ pub(super) fn list(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure
 pub(super) fn count(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "count(table, where)", args, 2, Need::Read)?;
     let filter = call.named(|| filter::parse(call.target.table, call.args[1], Purpose::Read))?;
-    let count = host.tx.read(|connection| records::count(connection, call.target, &filter))?;
+    let count = records::count(&host.tx, call.target, &filter)?;
     Ok(object([("count", Value::Int(count))]))
 }
 
