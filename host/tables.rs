@@ -47,10 +47,11 @@ pub struct SchemaRequest {
 }
 
 /// Plans, applies or shows changes of tables, one plugin after the other. Gives
-/// `{ "plugins": [{ "plugin", "refused", "text", … }] }`; where `refused` is true nothing of that plugin was applied.
+/// `{ "plugins": [{ "plugin", "refused", "text", … }] }`; where `refused` is true nothing of that plugin was applied, and
+/// `failed` says what the database said, if that is why.
 ///
 /// # Errors
-/// `NOT_FOUND` for an unknown plugin, and what the database says.
+/// `NOT_FOUND` for an unknown plugin, and what the database of a single plugin says.
 pub async fn schema(app: &Arc<App>, verb: SchemaVerb, request: SchemaRequest) -> Result<Json, Failure> {
     let registry = app.registry();
     let plugins: Vec<_> = match &request.plugin {
@@ -69,7 +70,7 @@ pub async fn schema(app: &Arc<App>, verb: SchemaVerb, request: SchemaRequest) ->
 /// The same for these plugins, loaded or about to be.
 ///
 /// # Errors
-/// What the database says.
+/// What the database of a single plugin says.
 pub async fn schema_of(
     app: &Arc<App>,
     plugins: &[Arc<Plugin>],
@@ -80,7 +81,14 @@ pub async fn schema_of(
     for plugin in plugins.iter().cloned() {
         let (allow, now, id) = (allow_destructive.to_vec(), app.clock.now(), plugin.id.clone());
         let work = move |shared: &Shared| one_schema(shared, &plugin, verb, &allow, now);
-        let mut told = app.lane(&id).exclusive(work).await??;
+        let mut told = match app.lane(&id).exclusive(work).await.and_then(|told| told) {
+            // Of several, the others are to be heard of all the same.
+            Err(failure) if plugins.len() > 1 => {
+                let text = format!("{id}\n  failed: {}", failure.detail);
+                json!({ "refused": true, "failed": failure.detail, "text": text })
+            }
+            told => told?,
+        };
         told["plugin"] = json!(id);
         done.push(told);
     }

@@ -56,8 +56,11 @@ impl Schema {
         if !refused(&done) {
             return Ok(());
         }
-        let short =
-            if verb == SchemaVerb::Apply { "not everything was applied" } else { "not everything can be applied" };
+        let short = match verb {
+            SchemaVerb::Apply => "not everything was applied",
+            SchemaVerb::Plan => "not everything can be applied",
+            SchemaVerb::Status => "not everything could be compared",
+        };
         Err(Fail::Failed(format!("{short}; what stands against it is above")))
     }
 }
