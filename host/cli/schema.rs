@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 
+use super::progress::Bar;
 use super::{Fail, local, print};
 use crate::config::Settings;
 use crate::serve;
@@ -51,7 +52,8 @@ impl Schema {
             Command::Status(choice) => (SchemaVerb::Status, choice),
         };
         let Choice { plugin, allow_destructive, json } = choice;
-        let done = ask(&settings, verb, SchemaRequest { plugin, allow_destructive }).await?;
+        let asking = ask(&settings, verb, SchemaRequest { plugin, allow_destructive });
+        let done = Bar::new("schema").wait_for(asking).await?;
         print(&if json { format!("{done:#}") } else { tables::shown(&done) })?;
         if !refused(&done) {
             return Ok(());
