@@ -62,11 +62,15 @@ impl Cause for Fake {
 }
 
 fn invocation(host: &Host, cause: Fake) -> Arc<Invocation> {
+    within(Duration::from_millis(100), host, cause)
+}
+
+fn within(time: Duration, host: &Host, cause: Fake) -> Arc<Invocation> {
     Arc::new(Invocation {
         entry: 0,
         input: "{}".to_owned(),
         input_fault: None,
-        limits: RunLimits { time: Duration::from_millis(100), ..RunLimits::default() },
+        limits: RunLimits { time, ..RunLimits::default() },
         engine: EngineLimits::default(),
         payload_limit: 1 << 20,
         cause: Box::new(cause),
@@ -123,10 +127,13 @@ fn keyless_call_that_was_run_again_alone_is_not_run_a_third_time() {
     host.post("shop", "quiet", "after", r#"{"code":"after"}"#).data();
 }
 
+/// A limit that no run here reaches, so that the watchdog stays away.
+const LONG: Duration = Duration::from_secs(3600);
+
 /// A call that breaks its thread off as soon as the sender is used.
-fn breaking(host: &Host) -> (mpsc::Sender<()>, Arc<Invocation>) {
+fn breaking(host: &Host, time: Duration) -> (mpsc::Sender<()>, Arc<Invocation>) {
     let (let_go, stuck) = mpsc::channel();
-    (let_go, invocation(host, Fake::Break(Mutex::new(stuck))))
+    (let_go, within(time, host, Fake::Break(Mutex::new(stuck))))
 }
 
 #[test]
@@ -134,7 +141,7 @@ fn call_that_breaks_its_thread_is_answered_and_the_lane_goes_on() {
     let host = shop();
     host.post("shop", "quiet", "warm", r#"{"code":"warm"}"#).data();
     let lane = host.app.lane("shop");
-    let (let_go, broken) = breaking(&host);
+    let (let_go, broken) = breaking(&host, LONG);
     let_go.send(()).unwrap();
     let reply = host.block_on(lane.invoke(broken, Kind::Write, None));
     assert!(format!("{reply:?}").contains("outcome is unknown"), "{reply:?}");
@@ -147,7 +154,7 @@ fn thread_that_breaks_off_after_it_was_relieved_leaves_its_successor_alone() {
     let host = shop();
     host.post("shop", "quiet", "warm", r#"{"code":"warm"}"#).data();
     let lane = host.app.lane("shop");
-    let (let_go, broken) = breaking(&host);
+    let (let_go, broken) = breaking(&host, Duration::from_millis(100));
     let reply = host.block_on(lane.invoke(broken, Kind::Write, None));
     assert!(format!("{reply:?}").contains("given up"), "{reply:?}");
     assert_eq!(lane.threads(), 1, "the successor");
@@ -177,7 +184,7 @@ fn thread_that_breaks_off_after_it_was_relieved_leaves_its_successor_alone() {
 fn closing_lane_hears_of_a_thread_that_breaks_off() {
     let host = shop();
     let lane = host.app.lane("shop");
-    let (let_go, broken) = breaking(&host);
+    let (let_go, broken) = breaking(&host, LONG);
     let closed = host.block_on(async {
         let mut call = pin!(lane.invoke(broken, Kind::Write, None));
         let far = std::time::Instant::now() + Duration::from_secs(3600);
