@@ -343,7 +343,7 @@ fn tables_are_applied_on_reload_where_that_was_asked_for_and_before_the_handlers
     add(&folders);
     let answer = until(|| host.post("note", "count", "k", "{}"), |answer| answer.status != 404);
     assert_eq!(answer.data(), json!({ "count": 0 }));
-    assert!(host.wait_for("  applied, 1 steps", 0).len() == 1);
+    assert!(host.wait_for("  applied, 1 step:", 0).len() == 1);
     drop(host);
     let folders = Folders::new(files);
     let host = Process::start(folders.command(&["dev"]));

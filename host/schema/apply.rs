@@ -8,6 +8,7 @@ use super::inspect::rows;
 use super::plan::{Plan, plan};
 use super::{Schema, SchemaError, record};
 use crate::clock::Millis;
+use crate::codec::time;
 
 /// What `apply` did.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -45,9 +46,15 @@ pub struct Status {
     pub state: State,
     /// Of the last apply; `None` before the first.
     pub version: Option<i64>,
-    /// Milliseconds since 1970.
+    /// Milliseconds since 1970; ISO 8601 in JSON.
+    #[serde(rename = "appliedAt", serialize_with = "shown")]
     pub applied_at: Option<Millis>,
     pub plan: Plan,
+}
+
+#[expect(clippy::ref_option, reason = "serde hands it so")]
+fn shown<S: serde::Serializer>(at: &Option<Millis>, serializer: S) -> Result<S::Ok, S::Error> {
+    at.map(time::shown).serialize(serializer)
 }
 
 /// Compares a database with `wanted`. Only reads.
@@ -100,7 +107,9 @@ fn transact(
     let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(SchemaError::from)?;
     let applied = bring(&*transaction, wanted, allow_destructive, now)?;
     foreign_keys_hold(&transaction)?;
+    crate::crash_point!("schema-before-commit");
     transaction.commit().map_err(SchemaError::from)?;
+    crate::crash_point!("schema-after-commit");
     Ok(applied)
 }
 
@@ -131,6 +140,7 @@ pub fn bring(
                 }
                 other @ (SchemaError::Database(_) | SchemaError::Store(_) | SchemaError::Outcome(_)) => other,
             })?;
+            crate::crash_point!("schema-statement");
         }
     }
     as_wanted(db, wanted)?;

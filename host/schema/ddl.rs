@@ -114,7 +114,7 @@ pub fn create_table(table: &Table, name: &str) -> String {
 }
 
 /// ALTER TABLE … ADD COLUMN.
-pub(super) fn add_column(table: &Table, added: &Column) -> String {
+pub fn add_column(table: &Table, added: &Column) -> String {
     format!("ALTER TABLE {} ADD COLUMN {}", quote(&table.name), column(table, added))
 }
 

@@ -53,6 +53,9 @@ pub enum StoreError {
     /// Another try of the same key still runs.
     #[error("{0}")]
     InProgress(String),
+    /// A read's rows hold more bytes than a call may take into memory.
+    #[error("{0}")]
+    Large(String),
     /// The transaction this work belonged to is gone: rolled back by the database or taken away by the watchdog.
     #[error("{0}")]
     Gone(String),
@@ -67,7 +70,7 @@ impl From<StoreError> for Failure {
             StoreError::Duplicate(_) => Code::Duplicate,
             StoreError::Constraint(_) => Code::Constraint,
             StoreError::Schema(_) => Code::Schema,
-            StoreError::Slow(_) => Code::Limit,
+            StoreError::Slow(_) | StoreError::Large(_) => Code::Limit,
             StoreError::InProgress(_) => Code::KeyInProgress,
             StoreError::Gone(_) | StoreError::Unavailable(_) => Code::Unavailable,
         };

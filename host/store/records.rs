@@ -190,7 +190,7 @@ fn key_too_large(target: Target<'_>, columns: &[usize]) -> StoreError {
 }
 
 pub(super) fn page_too_large(target: Target<'_>) -> StoreError {
-    StoreError::Slow(format!(
+    StoreError::Large(format!(
         "{}: the rows hold more than {} MiB; ask for fewer with limit",
         target.table.name,
         PAGE_BYTES >> 20

@@ -62,12 +62,7 @@ pub(super) fn no_unique(dialect: Dialect, about: About<'_>) -> StoreError {
     let Target { plugin, table, .. } = about.target;
     let name = &table.name;
     let names: Vec<&str> = about.unique.iter().map(|at| table.columns[*at].name.as_str()).collect();
-    let own = table.indexes.iter().find(|index| {
-        index.unique
-            && index.columns.len() == names.len()
-            && index.columns.iter().all(|column| names.contains(&column.as_str()))
-    });
-    let does = match own {
+    let does = match table.plain_unique(&names) {
         Some(index) => format!("which does: {}", dialect.create_index(table, index)),
         None => format!("which makes {name} anew with its primary key"),
     };

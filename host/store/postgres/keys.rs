@@ -99,13 +99,7 @@ pub fn keep(tx: &Tx, id: &KeyId, record: &KeyRecord, forgotten: Millis) -> Resul
 
 /// Clears at most `batch` replies and as many marks, the oldest first. One host at a time: where another one clears
 /// now, nothing is done.
-pub fn clear(
-    tx: &Tx,
-    replies_before: Millis,
-    marks_before: Millis,
-    after: i64,
-    batch: usize,
-) -> Result<Cleared, StoreError> {
+pub fn clear(tx: &Tx, replies_before: Millis, marks_before: Millis, batch: usize) -> Result<Cleared, StoreError> {
     let lock = number_of(&["oncehost", "clear", &tx.shared.plugin]);
     let locked = tx.query("SELECT pg_try_advisory_xact_lock($1)", &[Cell::Integer(lock)])?;
     if !locked.first().map_or(Ok(false), |row| get::<bool>(row, 0))? {
@@ -125,6 +119,6 @@ pub fn clear(
         &params(replies_before),
     )?;
     let count = |changed: u64| usize::try_from(changed).unwrap_or(usize::MAX);
-    let more = marks > 0 || replies > 0;
-    Ok(Cleared { replies: count(replies), marks: count(marks), next: after, more })
+    let (marks, replies) = (count(marks), count(replies));
+    Ok(Cleared { replies, marks, more: [marks, replies].contains(&batch) })
 }
