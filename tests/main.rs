@@ -19,6 +19,7 @@ mod lane;
 mod new;
 mod npm;
 mod operations;
+mod postgres;
 mod reload;
 #[cfg(feature = "crash-points")]
 mod schema;

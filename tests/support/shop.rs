@@ -1,6 +1,9 @@
 //! A small plugin that most tests use: things that are added once, and states that advance once.
 
+use oncehost::config::Store;
+
 use super::host::Host;
+use super::postgres;
 use super::process::Folders;
 use super::scenario::files;
 
@@ -97,6 +100,12 @@ export function handle() {}
 /// A host in this process with the shop.
 pub fn host() -> Host {
     Host::new(files(SHOP))
+}
+
+/// The same on each database.
+pub fn hosts() -> [Host; 2] {
+    [Store::Sqlite, Store::Postgres(postgres::database())]
+        .map(|store| Host::with(files(SHOP), |settings| settings.store = store))
 }
 
 /// Folders with the shop, for the built binary.

@@ -1,0 +1,49 @@
+//! Many hosts on one Postgres, and a Postgres that fails.
+
+mod hosts;
+mod outages;
+mod proxy;
+
+use oncehost::config::{Settings, Store};
+
+use crate::support::host::Host;
+use crate::support::scenario::files;
+use crate::support::shop::SHOP;
+
+/// The shop, with actions that only serializable transactions keep from doing harm, and one that takes its time.
+const MORE: &str = r"
+//- /shop/handlers/claim.ts
+// Looks and then writes: two at the same time must not both find nothing.
+export function handle(input: { name: string }) {
+  const seen = store.count('loose', { name: { eq: input.name } })
+  if (!seen.ok) throw seen.error
+  if (seen.data.count > 0) return { claimed: false }
+  const made = store.createIfAbsent('loose', { name: input.name }, ['id'])
+  if (!made.ok) throw made.error
+  return { claimed: made.data.created }
+}
+//- /shop/handlers/raise.ts
+export function handle(input: { code: string }) {
+  const done = store.update('item', { code: { eq: input.code } }, { n: { inc: 1 } })
+  if (!done.ok) throw done.error
+  return done.data
+}
+//- /shop/handlers/forgive.ts
+// A call that fails leaves the transaction usable.
+export function handle(input: { code: string }) {
+  const first = store.createIfAbsent('item', { id: 'one', code: input.code }, ['code'])
+  if (!first.ok) throw first.error
+  const second = store.createIfAbsent('item', { id: 'one', code: input.code + '!' }, ['code'])
+  const third = store.createIfAbsent('item', { code: input.code + '?' }, ['code'])
+  if (!third.ok) throw third.error
+  return { second: second.ok ? null : second.error.code, third: third.data.created }
+}
+";
+
+/// A host with the shop on this database.
+fn host(url: &str, change: impl FnOnce(&mut Settings)) -> Host {
+    Host::with(files(&format!("{SHOP}{MORE}")), |settings| {
+        settings.store = Store::Postgres(url.to_owned());
+        change(settings);
+    })
+}
