@@ -34,10 +34,12 @@ const RANKS: [(&str, u32); 25] = [
 ];
 
 /// Crates that only one place may know.
-const DOORS: [(&str, &[&str]); 8] = [
+const DOORS: [(&str, &[&str]); 10] = [
     ("rquickjs", &["script"]),
     ("axum", &["http"]),
     ("rusqlite", &["store", "schema"]),
+    ("tokio_postgres", &["store"]),
+    ("deadpool_postgres", &["store"]),
     ("oxc", &["plugin"]),
     ("jsonwebtoken", &["auth"]),
     ("ureq", &["auth"]),

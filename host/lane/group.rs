@@ -77,7 +77,12 @@ pub(super) fn commit_together(
             Ok(Turn { shut: Some(failure), ..Turn::of(replies) })
         }
         Err(Lost::With { before, reply }) => {
-            tracing::warn!(before, "an invocation took its group's transaction with it; the others run again, alone");
+            if before > 0 {
+                tracing::warn!(
+                    before,
+                    "an invocation took its group's transaction with it; the others run again, alone"
+                );
+            }
             Ok(Turn { replies: vec![(before, reply)], alone: before, shut: None })
         }
         Err(Lost::Again) => Ok(Turn::of(vec![Err(given_up().into()); invocations.len()])),

@@ -228,7 +228,7 @@ fn check(live: &mut Live, name: &str, own: &str, row: &[Value]) {
 fn indexes(db: &dyn Database, live: &mut Live) -> Result<(), SchemaError> {
     let sql = "SELECT c.relname, i.relname, x.indisunique, NOT x.indisvalid OR x.indpred IS NOT NULL
                       OR x.indexprs IS NOT NULL OR x.indnatts <> x.indnkeyatts OR m.amname <> 'btree'
-                      OR x.indnullsnotdistinct,
+                      OR coalesce(CAST(to_jsonb(x) ->> 'indnullsnotdistinct' AS BOOLEAN), FALSE),
                       array_to_string(ARRAY(SELECT a.attname FROM unnest(x.indkey::int[]) WITH ORDINALITY k(n, place)
                         JOIN pg_attribute a ON a.attrelid = c.oid AND a.attnum = k.n ORDER BY k.place), ','),
                       EXISTS (SELECT 1 FROM unnest(x.indcollation::oid[]) l(oid) JOIN pg_collation p ON p.oid = l.oid

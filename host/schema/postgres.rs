@@ -69,20 +69,6 @@ fn named(sql: &str) -> String {
     format!("{CHECK}{digits}")
 }
 
-/// The model's condition with what Postgres writes in another way.
-fn condition(check: &Check) -> String {
-    let mut sql = String::new();
-    for (at, part) in check.sql.split('\'').enumerate() {
-        // Outside of strings an X before a quote makes it one of bytes.
-        match part.strip_suffix('X').filter(|_| at % 2 == 0) {
-            Some(before) => sql.push_str(&format!("{before}'\\x")),
-            None => sql.push_str(&format!("{part}'")),
-        }
-    }
-    sql.pop();
-    sql
-}
-
 pub(super) fn create_table(table: &Table, name: &str) -> Vec<String> {
     let mut parts: Vec<String> = Vec::new();
     if !table.shared {
@@ -91,7 +77,7 @@ pub(super) fn create_table(table: &Table, name: &str) -> Vec<String> {
     parts.extend(table.columns.iter().map(column));
     parts.push(format!("PRIMARY KEY ({})", quoted(&key_columns(table, &table.primary_key))));
     for check in &table.checks {
-        parts.push(format!("CONSTRAINT {} CHECK ({})", quote(&check_name(check)), condition(check)));
+        parts.push(format!("CONSTRAINT {} CHECK ({})", quote(&check_name(check)), check.sql));
     }
     let comments = table.checks.iter().map(|check| comment(name, check));
     let create = format!("CREATE TABLE {} (\n  {}\n)", quote(name), parts.join(",\n  "));

@@ -14,11 +14,11 @@ use crate::support::shop::SHOP;
 const MORE: &str = r"
 //- /shop/handlers/claim.ts
 // Looks and then writes: two at the same time must not both find nothing.
-export function handle(input: { name: string }) {
+export function handle(input: { name: string }, ctx: any) {
   const seen = store.count('loose', { name: { eq: input.name } })
   if (!seen.ok) throw seen.error
   if (seen.data.count > 0) return { claimed: false }
-  const made = store.createIfAbsent('loose', { name: input.name }, ['id'])
+  const made = store.createIfAbsent('loose', { id: ctx.invocationId, name: input.name }, ['id'])
   if (!made.ok) throw made.error
   return { claimed: made.data.created }
 }

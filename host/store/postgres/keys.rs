@@ -57,8 +57,9 @@ pub fn find(tx: &Tx, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
             row.as_ref().map(record).transpose()
         }
         Ok(Err(error)) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
-            slot.stage = Stage::Over;
+            // Nothing is wrong with the transaction: there was none.
             tx.release(&mut slot);
+            slot.stage = Stage::Undone;
             Err(StoreError::InProgress(
                 "another try with this Idempotency-Key still runs, on another host; try again with the same key"
                     .to_owned(),

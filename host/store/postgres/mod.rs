@@ -30,6 +30,9 @@ pub mod workflows;
 
 pub use server::{Limits, Server};
 
+/// Statements with more parameters are not worth a place in the cache: their text depends on a list's length.
+const CACHED_PARAMS: usize = 64;
+
 /// How long past a run's end its last query may take to be stopped.
 const GRACE: Duration = Duration::from_millis(200);
 
@@ -271,7 +274,11 @@ impl Tx {
                 client.batch_execute(first.trim_start_matches("; ")).await?;
                 first.clear();
             }
-            let prepared = client.prepare_cached(text).await?;
+            let prepared = if params.len() > CACHED_PARAMS {
+                client.prepare(text).await?
+            } else {
+                client.prepare_cached(text).await?
+            };
             let start = async { if first.is_empty() { Ok(()) } else { client.batch_execute(&first).await } };
             let (began, gave) = tokio::join!(biased; start, give(client, &prepared, params, want));
             began?;

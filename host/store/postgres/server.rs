@@ -238,11 +238,15 @@ impl Server {
             ))
             .await
             .map_err(failed)?;
-        let row = transaction
-            .query_one("SELECT coalesce(max(version), 0) FROM _oncehost_version", &[])
-            .await
-            .map_err(failed)?;
-        let found: i64 = row.try_get(0).map_err(failed)?;
+        let state = "SELECT coalesce(max(version), 0), current_setting('server_encoding') FROM _oncehost_version";
+        let row = transaction.query_one(state, &[]).await.map_err(failed)?;
+        let (found, encoding): (i64, String) = (row.try_get(0).map_err(failed)?, row.try_get(1).map_err(failed)?);
+        if encoding != "UTF8" {
+            return Err(StoreError::Unavailable(format!(
+                "the database {} keeps text as {encoding}; the host needs one made with ENCODING 'UTF8'",
+                self.place
+            )));
+        }
         if found > newest {
             return Err(StoreError::Unavailable(format!(
                 "the schema {schema} of {} was written by a newer oncehost (host tables version {found}, this one knows \

@@ -113,3 +113,6 @@ pub fn apply(
         Err(error) => Err(catalog.give_up(error)),
     }
 }
+
+#[cfg(test)]
+mod tests;
