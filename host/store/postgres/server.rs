@@ -270,6 +270,10 @@ impl Server {
 }
 
 /// What every connection is told first.
+///
+/// Sequential scans are shunned: in a serializable transaction one locks its whole table, and small tables would have
+/// everybody run into everybody. What cannot do without then looks so dear to the planner that it would compile
+/// it, which takes far longer than the query.
 fn session(lock_wait: Duration) -> String {
     let lock_wait = lock_wait.as_millis().max(1);
     let (answer, idle) = (ANSWER.as_millis(), (ANSWER * 2).as_millis());
@@ -277,7 +281,7 @@ fn session(lock_wait: Duration) -> String {
         "SET lock_timeout = {lock_wait}; SET statement_timeout = {answer}; \
          SET idle_in_transaction_session_timeout = {idle}; SET TimeZone = 'UTC'; \
          SET standard_conforming_strings = on; \
-         SET enable_seqscan = off; \
+         SET enable_seqscan = off; SET jit = off; \
          SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
     )
 }

@@ -25,7 +25,8 @@ impl<'a> Catalog<'a> {
         let server = &shared.server;
         let client = server.wait(server.connect()).map_err(|error| store(&error))?;
         let catalog = Self { shared, client };
-        catalog.run(&format!("{begin}; SET LOCAL search_path TO \"{}\"", shared.plugin))?;
+        catalog
+            .run(&format!("{begin}; SET LOCAL search_path TO \"{}\"; SET LOCAL enable_seqscan = on", shared.plugin))?;
         Ok(catalog)
     }
 
