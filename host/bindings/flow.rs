@@ -105,6 +105,7 @@ fn check_seed(flow: &Flow, seed: &Value) -> Result<Value, Failure> {
         | Value::Bool(_)
         | Value::Int(_)
         | Value::BigInt(_)
+        | Value::Huge(_)
         | Value::Real(_)
         | Value::Text(_)
         | Value::Blob(_)

@@ -353,9 +353,14 @@ fn prologue(file: &File, getters: &BTreeMap<String, String>) -> String {
     let names = &unit.names;
     let mut text = String::new();
     // The inner function is called plainly, so that `this` is undefined whoever calls the factory, and how.
-    let Names { define, import, exports, global, .. } = names;
-    let globals = unit.globals.join(", ");
-    let _ = write!(text, "({define} => (function ({import}, {exports}, {global}) {{ \"use strict\"; ");
+    let Names { define, import, exports, global, tick, .. } = names;
+    let mut globals = unit.globals.clone();
+    if unit.ticks {
+        // A parameter, whose value the engine need not check as it does with `let`.
+        globals.push(&names.left);
+    }
+    let globals = globals.join(", ");
+    let _ = write!(text, "({define} => (function ({import}, {exports}, {global}, {tick}) {{ \"use strict\"; ");
     let _ = write!(text, "(function ({globals}) {{");
     for (name, value) in getters {
         let _ = write!(text, " {}({}, {}, () => {value});", names.define, names.exports, quoted(name));

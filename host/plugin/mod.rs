@@ -29,6 +29,7 @@ mod resolve;
 mod rewrite;
 #[cfg(test)]
 mod tests;
+mod ticks;
 pub mod watch;
 
 pub use manifest::is_id;

@@ -12,6 +12,7 @@ mod modules;
 mod packages;
 mod registry;
 mod reload;
+mod ticks;
 mod watch;
 
 /// A temporary folder with files, each given as its path and text.
