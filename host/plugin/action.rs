@@ -2,9 +2,9 @@
 
 use serde_json::Value as Json;
 
-use super::fault::did_you_mean;
 use super::read::Reader;
 use super::{Action, InputSchema, KeyRule, Kind, Replay};
+use crate::suggest;
 
 const FIELDS: [&str; 5] = ["kind", "key", "replay", "transient", "input"];
 
@@ -44,7 +44,7 @@ fn check_transient(text: &str, it: &Reader<'_>, schema: &Json) {
     let closed = schema.get("additionalProperties") == Some(&Json::Bool(false));
     let Some(properties) = schema.get("properties").and_then(Json::as_object).filter(|_| closed) else { return };
     if !properties.contains_key(text) && schema.get("patternProperties").is_none() {
-        let hint = did_you_mean(text, properties.keys().map(String::as_str));
+        let hint = suggest::hint(text, properties.keys().map(String::as_str));
         it.fault(format!("names \"{text}\", which `input` does not allow{hint}"));
     }
 }

@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use oxc_sourcemap::{SourceMap, Token};
 
 use super::compile::{self, Dialect, Names, Source, Unit};
-use super::fault::did_you_mean;
 use super::resolve::{Resolver, package_name};
 use super::{Code, Fault, Module};
+
+use crate::suggest;
 
 /// Collects a plugin's modules from its entries.
 pub(super) struct Bundler<'p> {
@@ -240,7 +241,7 @@ impl<'p> Bundler<'p> {
                 None => format!("`{specifier}` exports nothing"),
             };
         }
-        let hint = did_you_mean(name, names.iter().map(String::as_str));
+        let hint = suggest::hint(name, names.iter().map(String::as_str));
         let list: Vec<&str> = names.iter().take(10).map(String::as_str).collect();
         let list = if list.is_empty() { "nothing".to_owned() } else { list.join(", ") };
         let more = if names.len() > 10 { ", …" } else { "" };

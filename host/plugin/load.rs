@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
 use super::bundle::{Bundle, Bundler};
-use super::fault::{did_you_mean, line_of};
+use super::fault::line_of;
 use super::files::{self, SourceFile};
 use super::flow::Known;
 use super::manifest::Manifest;
@@ -18,6 +18,7 @@ use crate::clock::Millis;
 use crate::failure::Failure;
 use crate::schema::{self, Schema};
 use crate::script::{Engine, EngineLimits, Exports, ScriptError};
+use crate::suggest;
 
 /// The engine that evaluates `config`, made once for a whole load and again only when it is spent.
 #[derive(Default)]
@@ -259,7 +260,7 @@ impl Checks<'_, '_> {
         let exports = &self.bundle.exports[entry];
         let file = self.file(&self.code.modules[entry].path);
         if !exports.contains("handle") {
-            let hint = did_you_mean("handle", exports.iter().map(String::as_str));
+            let hint = suggest::hint("handle", exports.iter().map(String::as_str));
             let message = format!("exports no `handle`{hint}: write `export function handle(input, ctx) {{ … }}`");
             self.loader.faults.push(Fault::in_file(file.clone(), message));
         }

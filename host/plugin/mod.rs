@@ -28,7 +28,7 @@ mod registry;
 mod resolve;
 mod rewrite;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
 mod ticks;
 pub mod watch;
 

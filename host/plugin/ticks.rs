@@ -3,7 +3,8 @@
 //! calls nothing, it names the last place before at which something was called.
 //!
 //! - `a * b`, where both may be BigInts, becomes `(__left-- || (__left = __tick()), a * b)`: the host's `__tick` looks
-//!   at the clock and gives how many more such operations may go by. So it is with `/`, `%` and `**`.
+//!   at the clock and gives how many more such operations may go by. So it is with `/`, `%` and `**`, and with `...`
+//!   of what may be long.
 //! - Before each loop stands `NaN;` at the loop's place: the look-up of a global is a place that the engine remembers.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "of the many kinds of nodes only a few matter here")]
@@ -11,7 +12,7 @@
 use oxc::allocator::{Allocator, ArenaVec, TakeIn};
 use oxc::ast::ast::{
     AssignmentOperator, AssignmentTarget, BinaryOperator, Expression, LogicalOperator, Program, SimpleAssignmentTarget,
-    Statement, UpdateOperator,
+    SpreadElement, Statement, UpdateOperator,
 };
 use oxc::ast::builder::AstBuilder;
 use oxc::ast_visit::{VisitMut, walk_mut};
@@ -48,6 +49,12 @@ impl<'a> Marker<'a> {
         let assign = AssignmentOperator::Assign;
         let refill = Expression::new_assignment_expression(SPAN, assign, AssignmentTarget::from(target()), more, ast);
         Expression::new_logical_expression(SPAN, spend, LogicalOperator::Or, refill, ast)
+    }
+
+    fn count(&mut self, it: &mut Expression<'a>) {
+        self.ticks = true;
+        let operation = it.take_in(&self.allocator);
+        *it = Expression::new_sequence_expression(operation.span(), [self.tick(), operation], &self.ast);
     }
 
     /// `{ NaN; loop }`
@@ -98,10 +105,14 @@ impl<'a> VisitMut<'a> for Marker<'a> {
             _ => false,
         };
         if heavy {
-            self.ticks = true;
-            let operation = it.take_in(&self.allocator);
-            *it = Expression::new_sequence_expression(operation.span(), [self.tick(), operation], &self.ast);
+            self.count(it);
         }
+    }
+
+    // Not the call around it: in `a?.f(...x).y` a missing `a` ends all of it.
+    fn visit_spread_element(&mut self, it: &mut SpreadElement<'a>) {
+        walk_mut::walk_spread_element(self, it);
+        self.count(&mut it.argument);
     }
 
     fn visit_statement(&mut self, it: &mut Statement<'a>) {

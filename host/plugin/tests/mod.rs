@@ -50,6 +50,13 @@ pub(super) fn bundle_of(folder: &Folder, entry: &str) -> Bundle {
     bundler.finish()
 }
 
+/// The code of a plugin of one file, as the compiler makes it.
+pub(crate) fn code_of(source: &str) -> super::Code {
+    let bundle = bundle(&[("a.ts", source)]);
+    assert_eq!(first_lines(&bundle), Vec::<String>::new(), "{source}");
+    bundle.code
+}
+
 /// The faults of that bundle as they are shown, without their snippets.
 pub(super) fn faults(files: &[(&str, &str)]) -> Vec<String> {
     first_lines(&bundle(files))
