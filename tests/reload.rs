@@ -215,7 +215,7 @@ fn a_lost_manifest_is_a_fault_and_not_the_end_of_a_plugin() {
     let manifest = host.plugins().join("shop/plugin.json");
     fs::rename(&manifest, manifest.with_file_name("plugin.json~")).unwrap();
     let text = look(&host).text();
-    assert!(text.contains("shop/plugin.json: is not there any more; put it back"), "{text}");
+    assert!(text.contains("shop/plugin.json: is missing: put it back"), "{text}");
     assert_eq!(host.read("shop", "version", "{}").status, 200);
     fs::rename(manifest.with_file_name("plugin.json~"), &manifest).unwrap();
     assert!(!look(&host).is_broken());

@@ -131,7 +131,7 @@ fn check_seed(flow: &Flow, seed: &Value) -> Result<Value, Failure> {
         faults.push(format!("not in job.seed {}", extra.join(", ")));
     }
     Err(Failure::contract(format!(
-        "{START}: the seed's keys must be exactly those of job.seed in flows/{}.json ({}): {}",
+        "{START}: the seed's keys must be exactly those of job.seed in the flow \"{}\" ({}): {}",
         flow.name,
         flow.seed.join(", "),
         faults.join("; ")

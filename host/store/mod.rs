@@ -1,5 +1,7 @@
 //! Where data rests: the tables of plugins and the host's own records about them.
 
+use serde_json::Value as Json;
+
 use crate::failure::{Code, Failure};
 
 pub mod sqlite;
@@ -13,6 +15,9 @@ pub enum StoreError {
     /// NOT NULL, CHECK or a foreign key.
     #[error("{0}")]
     Constraint(String),
+    /// One of the two above, with facts for programs: `{ table, columns }` or `{ table, constraint }`.
+    #[error("{error}")]
+    Broken { error: Box<StoreError>, details: Json },
     /// A table, column or index is missing; the text has the DDL that would add it.
     #[error("{0}")]
     Schema(String),
@@ -27,9 +32,18 @@ pub enum StoreError {
     Unavailable(String),
 }
 
+impl StoreError {
+    /// The same with facts for programs.
+    #[must_use]
+    pub fn with(self, details: Json) -> Self {
+        StoreError::Broken { error: Box::new(self), details }
+    }
+}
+
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let code = match error {
+            StoreError::Broken { error, details } => return Failure::from(*error).with_details(details),
             StoreError::Duplicate(_) => Code::Duplicate,
             StoreError::Constraint(_) => Code::Constraint,
             StoreError::Schema(_) => Code::Schema,

@@ -80,12 +80,20 @@ const OPERATORS: [&str; 24] = [
     "(([x, ...y]) => y)(a)",
 ];
 
+/// Those that the compiler counts.
+const COUNTED: [&str; 8] = ["a * b", "a / b", "a % b", "a ** b", "[...a]", "({ ...a, ...b })", "f(...a)", "[a, ...b]"];
+
 fn operations(every: usize) -> Vec<String> {
     let values: Vec<_> = listed("values").iter().map(|text| value(text)).collect();
     let mut lines = Vec::new();
     for operator in OPERATORS {
         for a in &values {
             for b in &values {
+                // What `+` or `==` convert by themselves is left to the watchdog: a guard would stand in every sum.
+                let converts = |text: &String| text.contains("'9'.repeat") || text.contains("n ** ");
+                if !COUNTED.contains(&operator) && (converts(a) || converts(b)) {
+                    continue;
+                }
                 lines.push(format!(
                     "const f = (...all) => all.length; const a = {a}, b = {b}; let y; for (;;) {{ try {{ y = {operator} }} catch {{}} }}"
                 ));
