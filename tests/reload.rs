@@ -318,7 +318,7 @@ fn of_two_folders_with_one_id_the_one_that_serves_goes_on() {
     for (path, text) in SHOP {
         write(&host.plugins().join(path.replacen("shop", "copy", 1)), text);
     }
-    assert!(look(&host).text().contains("copy/plugin.json: the id \"shop\" is that of shop too"));
+    assert!(look(&host).text().contains("copy/plugin.json: the id \"shop\" is that of shop/plugin.json too"));
     assert!(Arc::ptr_eq(&host.app.registry().plugins["shop"], &before));
     assert!(look(&host).changes.is_empty(), "told once");
     fs::remove_dir_all(host.plugins().join("copy")).unwrap();

@@ -22,18 +22,18 @@ pub(super) struct Bundler<'p> {
     /// The folder's name, which faults begin with.
     folder: &'p str,
     resolver: Resolver,
-    files: Vec<File>,
+    pub(super) files: Vec<File>,
     index: HashMap<PathBuf, usize>,
     faults: Vec<Fault>,
 }
 
-struct File {
-    path: PathBuf,
+pub(super) struct File {
+    pub path: PathBuf,
     /// Relative to the plugin's folder, with `/`.
     shown: String,
     source: String,
     /// `None` where the file has faults of its own.
-    unit: Option<Unit>,
+    pub unit: Option<Unit>,
     /// The files that the unit's requests mean; `None` where there is a fault instead.
     slots: Vec<Option<usize>>,
 }
@@ -50,7 +50,7 @@ pub(super) struct Bundle {
 
 /// What a name of a module is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Found {
+pub(super) enum Found {
     /// A binding of a file, or (`None`) its namespace.
     Value(usize, Option<String>),
     /// A type, which is not there at run time.
@@ -174,13 +174,17 @@ impl<'p> Bundler<'p> {
         let mut exports = Vec::with_capacity(self.files.len());
         let mut broken: Vec<bool> = Vec::with_capacity(self.files.len());
         let mut prologues = Vec::with_capacity(self.files.len());
-        for index in 0..self.files.len() {
+        let asked = self.asked();
+        for (index, asked) in asked.iter().enumerate() {
             let before = self.faults.len();
             self.check_imports(index);
-            let getters = self.getters(index);
+            let mut getters = self.getters(index);
+            if let Some(asked) = asked {
+                getters.retain(|name, _| asked.holds(name));
+            }
             let file = &self.files[index];
             broken.push(self.faults.len() > before || file.unit.is_none() || file.slots.contains(&None));
-            prologues.push(prologue(file, &getters));
+            prologues.push(prologue(file, &getters, asked.is_some()));
             exports.push(getters.into_keys().collect());
         }
         let sound = self.sound(broken);
@@ -248,12 +252,12 @@ impl<'p> Bundler<'p> {
         format!("`{specifier}` does not export `{name}`{hint} (it exports {list}{more})")
     }
 
-    fn slot(&self, index: usize, slot: usize) -> Option<usize> {
+    pub(super) fn slot(&self, index: usize, slot: usize) -> Option<usize> {
         self.files[index].slots.get(slot).copied().flatten()
     }
 
     /// ResolveExport of the specification.
-    fn find(&self, index: usize, name: &str, seen: &mut HashSet<(usize, String)>) -> Found {
+    pub(super) fn find(&self, index: usize, name: &str, seen: &mut HashSet<(usize, String)>) -> Found {
         if !seen.insert((index, name.to_owned())) {
             return Found::Missing;
         }
@@ -348,8 +352,9 @@ impl<'p> Bundler<'p> {
     }
 }
 
-/// The first line of a factory: what the file exports and imports.
-fn prologue(file: &File, getters: &BTreeMap<String, String>) -> String {
+/// The first line of a factory: what the file exports and imports; where it only passes names on, no more than those
+/// need.
+fn prologue(file: &File, getters: &BTreeMap<String, String>, passes_on: bool) -> String {
     let Some(unit) = &file.unit else { return String::new() };
     let names = &unit.names;
     let mut text = String::new();
@@ -366,7 +371,11 @@ fn prologue(file: &File, getters: &BTreeMap<String, String>) -> String {
     for (name, value) in getters {
         let _ = write!(text, " {}({}, {}, () => {value});", names.define, names.exports, quoted(name));
     }
-    for slot in 0..unit.requests.len() {
+    let used = |slot: &usize| {
+        let (whole, member) = (format!("{}{slot}", names.slot), format!("{}{slot}[", names.slot));
+        getters.values().any(|value| *value == whole || value.starts_with(&member))
+    };
+    for slot in (0..unit.requests.len()).filter(|slot| !passes_on || used(slot)) {
         let _ = write!(text, " const {}{slot} = {}({slot});", names.slot, names.import);
     }
     text.push('\n');

@@ -52,6 +52,8 @@ pub(super) struct Unit {
     pub exports: Vec<Export>,
     /// Slots of `export * from`.
     pub stars: Vec<usize>,
+    /// Slots of `import * as`.
+    pub namespaces: Vec<usize>,
     /// Names that are exported as types only.
     pub types: BTreeSet<String>,
     pub names: Names,
@@ -220,6 +222,7 @@ fn compile_any(source: &str, dialect: Dialect) -> Result<Unit, Vec<Flaw>> {
         imports: joints.imports,
         exports: joints.exports,
         stars: joints.stars,
+        namespaces: joints.namespaces,
         types,
         names,
         globals,
@@ -255,6 +258,7 @@ pub(super) fn compile_json(source: &str) -> Result<Unit, Vec<Flaw>> {
         imports: Vec::new(),
         exports: vec![default],
         stars: Vec::new(),
+        namespaces: Vec::new(),
         types: BTreeSet::new(),
         names: Names::for_source(""),
         globals: Vec::new(),

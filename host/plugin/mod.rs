@@ -27,6 +27,7 @@ mod refuse;
 mod registry;
 mod resolve;
 mod rewrite;
+mod shake;
 #[cfg(test)]
 pub(crate) mod tests;
 mod ticks;

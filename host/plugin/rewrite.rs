@@ -27,6 +27,7 @@ pub(super) struct Joints {
     pub imports: Vec<Import>,
     pub exports: Vec<Export>,
     pub stars: Vec<usize>,
+    pub namespaces: Vec<usize>,
 }
 
 /// Rewrites a program that has been through the TypeScript transform (so that type imports are gone).
@@ -110,8 +111,11 @@ impl<'a> Rewriter<'a, '_> {
                 }
                 ImportDeclarationSpecifier::ImportNamespaceSpecifier(it) => (&it.local, None, it.span),
             };
-            if let Some(name) = &name {
-                self.joints.imports.push(Import { slot, name: name.clone(), offset: span.start as usize });
+            match &name {
+                Some(name) => {
+                    self.joints.imports.push(Import { slot, name: name.clone(), offset: span.start as usize });
+                }
+                None => self.joints.namespaces.push(slot),
             }
             if let Some(symbol) = local.symbol_id.get() {
                 self.bound.insert(symbol, (slot, name.clone()));

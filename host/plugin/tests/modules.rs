@@ -19,7 +19,7 @@ impl Host for Nobody {
 }
 
 /// Runs `handle()` of the first module and gives its result as JSON text.
-fn run(code: Code) -> Result<String, ScriptError> {
+pub(super) fn run(code: Code) -> Result<String, ScriptError> {
     run_with(code, &RunLimits::default())
 }
 
