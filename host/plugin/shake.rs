@@ -32,7 +32,7 @@ impl Bundler<'_> {
         let mut waiting: Vec<(usize, Option<String>)> = Vec::new();
         for index in (0..self.files.len()).filter(|index| asked[*index].is_none()) {
             let Some(unit) = &self.files[index].unit else { continue };
-            let whole = unit.namespaces.iter().chain(&unit.stars);
+            let whole = unit.whole.iter().chain(&unit.stars);
             waiting.extend(whole.filter_map(|slot| Some((self.slot(index, *slot)?, None))));
             let named = unit.imports.iter().map(|import| (import.slot, import.name.clone()));
             waiting.extend(named.filter_map(|(slot, name)| Some((self.slot(index, slot)?, Some(name)))));
@@ -70,7 +70,7 @@ impl Bundler<'_> {
 
     fn behind(&self, index: usize, from: &Source) -> Option<(usize, Option<String>)> {
         match from {
-            Source::Local(_) => None,
+            Source::Local { .. } => None,
             Source::Imported { slot, name } => Some((self.slot(index, *slot)?, Some(name.clone()))),
             Source::Namespace { slot } => Some((self.slot(index, *slot)?, None)),
         }
@@ -79,7 +79,8 @@ impl Bundler<'_> {
     fn passes_on(&self, index: usize) -> bool {
         let file = &self.files[index];
         let only = |unit: &Unit| {
-            unit.body.trim().is_empty() && unit.exports.iter().all(|export| !matches!(export.from, Source::Local(_)))
+            unit.body.trim().is_empty()
+                && unit.exports.iter().all(|export| !matches!(export.from, Source::Local { .. }))
         };
         file.unit.as_ref().is_some_and(only) && package_of(&file.path).is_some_and(|folder| has_no_effects(&folder))
     }
