@@ -150,7 +150,7 @@ fn hostile_snippets_are_answered_clearly_and_leave_nothing_behind() {
         .iter()
         .map(|it| (format!("{}/handlers/{}.ts", it.plugin, it.action), handler(&it.action, it.body)))
         .collect();
-    let folders = folders(&[("quick", "50ms"), ("slow", "10s")], &handlers);
+    let folders = folders(&[("quick", "100ms"), ("slow", "10s")], &handlers);
     assert!(refused(&folders, &mut snippets) <= 5);
     assert!(snippets.len() >= 150);
     let host = quietly(&folders);
