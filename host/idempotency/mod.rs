@@ -16,6 +16,7 @@ use crate::plugin::{Action, InputSchema, KeyRule, Kind, Plugin, Replay};
 use crate::script::{EngineLimits, RunLimits};
 use crate::store::Tx;
 use crate::store::keys::{self, KeyId, KeyRecord};
+use crate::suggest;
 use crate::trace::{Facts, Origin};
 
 mod in_flight;
@@ -185,22 +186,14 @@ fn find(app: &App, plugin: &str, action: &str) -> Result<(Arc<Plugin>, Arc<Actio
                 format!("the plugin \"{plugin}\" did not load; `oncehost plugin list` shows its faults"),
             ));
         }
-        let near = nearest(registry.plugins.keys(), plugin);
+        let near = suggest::hint(plugin, registry.plugins.keys().map(String::as_str));
         return Err(Failure::new(Code::NotFound, format!("there is no plugin \"{plugin}\"{near}")));
     };
     let Some(action) = found.actions.get(action) else {
-        let near = nearest(found.actions.keys(), action);
+        let near = suggest::hint(action, found.actions.keys().map(String::as_str));
         return Err(Failure::new(Code::NotFound, format!("the plugin \"{plugin}\" has no action \"{action}\"{near}")));
     };
     Ok((found.clone(), action.clone()))
-}
-
-fn nearest<'a>(names: impl Iterator<Item = &'a String>, wanted: &str) -> String {
-    names
-        .map(|name| (strsim::jaro_winkler(name, wanted), name))
-        .filter(|(likeness, _)| *likeness > 0.7)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map_or_else(String::new, |(_, name)| format!("; did you mean \"{name}\"?"))
 }
 
 fn check_input(schema: &InputSchema, input: &Json) -> Option<Failure> {

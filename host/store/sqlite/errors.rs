@@ -1,6 +1,7 @@
 //! What SQLite's errors mean for a call on a plugin's table.
 
 use rusqlite::{Connection, ErrorCode, ffi};
+use serde_json::json;
 
 use crate::query::sql::{self, Target};
 use crate::schema::{TENANT, Table, ddl, script_name};
@@ -51,15 +52,19 @@ fn constraint(context: &Context<'_>, code: i32, message: &str) -> StoreError {
             StoreError::Duplicate(format!(
                 "{name} has another row with the same ({}); choose other values, or use createIfAbsent with \
                  uniqueBy on these columns",
-                columns(table, message)
+                columns(table, message).join(", ")
             ))
+            .with(json!({ "table": name, "columns": columns(table, message) }))
         }
         ffi::SQLITE_CONSTRAINT_NOTNULL => {
-            StoreError::Constraint(format!("{name}: {} is NOT NULL; give it a value", columns(table, message)))
+            let columns = columns(table, message);
+            StoreError::Constraint(format!("{name}: {} is NOT NULL; give it a value", columns.join(", ")))
+                .with(json!({ "table": name, "columns": columns, "constraint": "NOT NULL" }))
         }
         ffi::SQLITE_CONSTRAINT_CHECK => {
             let checks = checks(table, message.split_once(": ").map_or(message, |(_, shown)| shown));
             StoreError::Constraint(format!("{name}: the row breaks {checks} of schema.sql"))
+                .with(json!({ "table": name, "constraint": checks }))
         }
         ffi::SQLITE_CONSTRAINT_FOREIGNKEY => {
             let keys: Vec<String> = table
@@ -72,6 +77,7 @@ fn constraint(context: &Context<'_>, code: i32, message: &str) -> StoreError {
                 "{name}: a foreign key does not hold: the row refers to one that is not there, or others still refer to \
                  it{keys}"
             ))
+            .with(json!({ "table": name, "constraint": "FOREIGN KEY" }))
         }
         ffi::SQLITE_CONSTRAINT_DATATYPE => StoreError::Schema(format!(
             "{name}: a column has another type in the database than in schema.sql; run `oncehost schema apply {}`",
@@ -94,10 +100,10 @@ fn checks(table: &Table, shown: &str) -> String {
 }
 
 /// `lines.tenant_id, lines.sku` behind the colon of SQLite's message, as scripts name them.
-fn columns(table: &Table, message: &str) -> String {
+fn columns<'m>(table: &Table, message: &'m str) -> Vec<&'m str> {
     let list = message.split_once(": ").map_or("", |(_, list)| list);
     let names = list.split(", ").map(|column| column.rsplit('.').next().unwrap_or(column));
-    names.filter(|name| *name != TENANT || table.shared).map(script_name).collect::<Vec<_>>().join(", ")
+    names.filter(|name| *name != TENANT || table.shared).map(script_name).collect()
 }
 
 fn unknown(context: &Context<'_>, message: &str) -> StoreError {
