@@ -54,6 +54,8 @@ pub struct Settings {
     pub mark_kept: Duration,
     /// How long a lane without work keeps its threads and connections.
     pub lane_idle: Duration,
+    /// How long a claim on a step holds without a sign of life from its host.
+    pub lease: Duration,
     /// How long a stop waits for work that is under way.
     pub stop_grace: Duration,
     /// Which log lines are written, in the form of `tracing_subscriber::EnvFilter`: `info,script=debug`.
@@ -101,6 +103,7 @@ impl Default for Settings {
             reply_kept: 7 * DAY,
             mark_kept: 90 * DAY,
             lane_idle: Duration::from_secs(60),
+            lease: Duration::from_secs(10),
             stop_grace: Duration::from_secs(10),
             log: None,
             log_format: None,
@@ -280,7 +283,7 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 type Setter = fn(&mut Settings, &str) -> Result<(), String>;
 
 /// Every setting by its name.
-const SETTINGS: [(&str, Setter); 31] = [
+const SETTINGS: [(&str, Setter); 32] = [
     ("plugins", |s, v| folder(v).map(|v| s.plugins = v)),
     ("data", |s, v| folder(v).map(|v| s.data = v)),
     ("listen", |s, v| address(v).map(|v| s.listen = v)),
@@ -308,6 +311,7 @@ const SETTINGS: [(&str, Setter); 31] = [
     ("reply_kept", |s, v| time_limit(v).map(|v| s.reply_kept = v)),
     ("mark_kept", |s, v| time_limit(v).map(|v| s.mark_kept = v)),
     ("lane_idle", |s, v| duration(v).map(|v| s.lane_idle = v)),
+    ("lease", |s, v| time_limit(v).map(|v| s.lease = v)),
     ("stop_grace", |s, v| duration(v).map(|v| s.stop_grace = v)),
     ("log", |s, v| {
         s.log = Some(v.to_owned());

@@ -11,7 +11,7 @@ use oncehost::bindings::Scope;
 use oncehost::clock::Millis;
 use oncehost::failure::Failure;
 use oncehost::ids::SystemIds;
-use oncehost::invoke::{Cause, Claim, Invocation, Outcome};
+use oncehost::invoke::{Cause, Claim, Invocation, Outcome, Run};
 use oncehost::plugin::Kind;
 use oncehost::script::{EngineLimits, RunLimits};
 use oncehost::store::sqlite::Tx;
@@ -43,11 +43,11 @@ impl Cause for Fake {
             }
             Fake::Rollback => tx.execute("ROLLBACK")?,
         }
-        Ok(Claim::Done(Outcome { data: "1".into(), replayed: false, expires: None }))
+        Ok(Claim::Done(Outcome::new("1")))
     }
 
     fn settle(&self, _tx: &Tx, data: &str, _now: Millis) -> Result<Outcome, Failure> {
-        Ok(Outcome { data: data.into(), replayed: false, expires: None })
+        Ok(Outcome::new(data))
     }
 
     fn is_recorded(&self) -> bool {
@@ -57,7 +57,7 @@ impl Cause for Fake {
 
 fn invocation(host: &Host, cause: Fake) -> Arc<Invocation> {
     Arc::new(Invocation {
-        entry: 0,
+        run: Run::Entry(0),
         input: "{}".to_owned(),
         input_fault: None,
         limits: RunLimits { time: Duration::from_millis(100), ..RunLimits::default() },
@@ -75,6 +75,7 @@ fn invocation(host: &Host, cause: Fake) -> Arc<Invocation> {
             now: 0,
             may_write: true,
             ids: Arc::new(SystemIds::default()),
+            desk: host.app.flows.desk.clone(),
             plugin: host.app.registry().plugins["shop"].clone(),
         },
     })

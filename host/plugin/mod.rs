@@ -11,6 +11,7 @@ use crate::backoff::Retry;
 use crate::clock::Millis;
 use crate::failure::Position;
 use crate::schema::Schema;
+use crate::workflow::Definition;
 
 mod action;
 mod bundle;
@@ -175,14 +176,13 @@ pub enum Replay {
     Rerun,
 }
 
-/// A flow definition, as far as starting it needs: the engine that runs flows comes later.
+/// A flow definition.
 #[derive(Debug)]
 pub struct Flow {
     pub name: String,
     /// The keys of `job.seed`, in order; empty without `job`.
     pub seed: Vec<String>,
-    /// The whole definition as read.
-    pub definition: Json,
+    pub definition: Arc<Definition>,
 }
 
 /// The compiled modules of a plugin, each an expression that evaluates to a *factory*

@@ -77,6 +77,7 @@ impl Fixture {
                 now: self.now.load(Ordering::Relaxed),
                 may_write: true,
                 ids: self.ids.clone(),
+                desk: Arc::new(crate::workflow::Desk::new("test".to_owned(), 10_000)),
             },
             Tx::new(&self.database),
             1 << 20,

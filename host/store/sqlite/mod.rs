@@ -16,10 +16,12 @@ pub mod host_db;
 pub mod keys;
 pub mod outbox;
 pub mod records;
+pub mod steps;
 pub mod workflows;
 
 /// The host's own tables, a step a version: `PRAGMA user_version` is the number of steps that were applied.
-const HOST_TABLES: [&str; 1] = [include_str!("../../../schema/sqlite/0001_host.sql")];
+const HOST_TABLES: [&str; 2] =
+    [include_str!("../../../schema/sqlite/0001_host.sql"), include_str!("../../../schema/sqlite/0002_flows.sql")];
 
 /// How long a statement waits for another process that holds a lock (a backup tool, a shell).
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -305,6 +307,12 @@ impl Tx {
     /// Whether this hold was not taken away by the watchdog.
     pub fn is_current(&self) -> bool {
         self.generation == self.shared.generation()
+    }
+
+    /// Whether this hold is current and its transaction open.
+    pub fn is_open(&self) -> bool {
+        let connection = self.shared.lock();
+        self.is_current() && !connection.is_autocommit()
     }
 
     /// Runs `work` inside the transaction; for what writes.

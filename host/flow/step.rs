@@ -1,0 +1,153 @@
+//! One try of a step as an invocation: claimed before, settled after, in the transaction of what it writes.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use serde_json::Value as Json;
+
+use super::{Flows, Landing};
+use crate::app::App;
+use crate::bindings::{self, Scope};
+use crate::clock::Millis;
+use crate::failure::{Code, Failure};
+use crate::idempotency;
+use crate::invoke::{Cause, Claim, Invocation, InvokeError, Outcome, Run};
+use crate::plugin::{Kind, Plugin};
+use crate::store::sqlite::Tx;
+use crate::store::sqlite::steps::{self, Try};
+use crate::trace::Origin;
+use crate::workflow::definition::Uses;
+use crate::workflow::{self, Claimed, Desk, Going, Late};
+
+/// Why a step's try runs, and what makes it count once.
+#[derive(Debug)]
+struct StepCause {
+    claimed: Claimed,
+    plugin: Arc<Plugin>,
+    desk: Arc<Desk>,
+    _landing: Landing,
+}
+
+impl StepCause {
+    fn going<R>(&self, now: Millis, go: impl FnOnce(&Going<'_>) -> R) -> R {
+        let has = |uses: &Uses| bindings::has(&self.plugin, uses);
+        go(&Going { desk: &self.desk, plugin: &self.plugin.id, has: &has, now })
+    }
+}
+
+impl Cause for StepCause {
+    /// A try that has lost its claim does nothing.
+    fn claim(&self, tx: &Tx, _now: Millis) -> Result<Claim, Failure> {
+        let (step, attempt) = (&self.claimed.step().id, self.claimed.attempt);
+        let of = Try { workflow: self.claimed.facts.id, step, owner: &self.desk.owner, attempt };
+        Ok(if steps::is_claimed(tx, of)? { Claim::Run } else { Claim::Done(Outcome::new("null")) })
+    }
+
+    fn settle(&self, tx: &Tx, data: &str, now: Millis) -> Result<Outcome, Failure> {
+        match self.going(now, |going| workflow::ended(tx, going, &self.claimed, data)) {
+            Ok(wakes) => Ok(Outcome::new("null").waking(wakes)),
+            Err(Late::Fenced) => Err(Failure::new(Code::Unavailable, "this try of the step has lost its claim")),
+            Err(Late::Failed(failure)) => Err(failure),
+        }
+    }
+
+    fn failed(&self, tx: &Tx, error: &InvokeError, now: Millis) -> Result<Option<Outcome>, Failure> {
+        let Some((text, again)) = told(&self.claimed, error) else { return Ok(None) };
+        match self.going(now, |going| workflow::failed(tx, going, &self.claimed, &text, again)) {
+            Ok(wakes) => Ok(Some(Outcome::new("null").waking(wakes))),
+            Err(Late::Fenced) => Ok(Some(Outcome::new("null"))),
+            Err(Late::Failed(failure)) => Err(failure),
+        }
+    }
+
+    fn is_recorded(&self) -> bool {
+        true
+    }
+}
+
+/// What is kept of an error, and whether the step is to be tried again. `None` where the step is not to blame.
+fn told(claimed: &Claimed, error: &InvokeError) -> Option<(String, bool)> {
+    let (text, again) = match error {
+        InvokeError::Business { name, message, .. } => (format!("{name}: {message}"), true),
+        InvokeError::Discard { why } => (format!("given up by its script: {why}"), false),
+        InvokeError::Failure(failure) if matches!(failure.code, Code::Unavailable | Code::Overloaded) => return None,
+        InvokeError::Failure(failure) => {
+            let place = failure.position.as_ref().map(|position| format!(" ({position})")).unwrap_or_default();
+            let fields: Vec<String> =
+                failure.fields.iter().skip(1).map(|fault| format!("; {}: {}", fault.pointer, fault.message)).collect();
+            (format!("{failure}{}{place}", fields.concat()), true)
+        }
+    };
+    let (tried, most) = (claimed.attempt.saturating_sub(claimed.base), claimed.step().retry.max_attempts);
+    Some((format!("try {tried} of {most}: {text}"), again))
+}
+
+/// Who and what a try of a step is.
+fn scope(app: &App, plugin: &Arc<Plugin>, claimed: &Claimed, action: String, may_write: bool) -> Scope {
+    let (facts, step, now) = (&claimed.facts, claimed.step(), app.clock.now());
+    Scope {
+        plugin: plugin.clone(),
+        tenant: facts.tenant.clone(),
+        operation: format!("{}/flow:{}/{}", plugin.id, facts.definition.name, step.id),
+        key: Some(facts.step_key(&step.id)),
+        invocation: app.ids.rising(now).to_string(),
+        origin: Origin::default(),
+        action,
+        user: Json::Null,
+        now,
+        may_write,
+        ids: app.ids.clone(),
+        desk: app.flows.desk.clone(),
+    }
+}
+
+/// Runs a step that is an action: one transaction with its checkpoint and what comes next.
+pub(super) fn run_action(app: &Arc<App>, plugin: &Arc<Plugin>, claimed: Claimed) {
+    let action = match &claimed.step().uses {
+        Uses::Action(name) => plugin.actions.get(name),
+        Uses::Script(_) | Uses::SleepFor(_) | Uses::SleepUntil(_) | Uses::WaitForEvent { .. } => None,
+    };
+    let Some(action) = action else { return app.flows.unsettled(&plugin.id, claimed, None) };
+    let input_fault = action.input.as_ref().and_then(|schema| {
+        let input: Json = serde_json::from_str(&claimed.input).unwrap_or_default();
+        idempotency::check_input(schema, &input)
+    });
+    let mut limits = idempotency::run_limits(app, plugin, action.kind);
+    limits.time = claimed.step().timeout.map_or(limits.time, |timeout: Duration| timeout.min(limits.time));
+    let scope = scope(app, plugin, &claimed, action.name.clone(), action.kind == Kind::Write);
+    let invocation = Invocation {
+        run: Run::Entry(action.entry),
+        input: claimed.input.clone(),
+        input_fault,
+        limits,
+        engine: idempotency::engine_limits(app, plugin),
+        payload_limit: idempotency::payload_limit(app, plugin),
+        cause: cause(app, plugin, &claimed),
+        scope,
+    };
+    post(app, plugin, claimed, invocation);
+}
+
+fn cause(app: &App, plugin: &Arc<Plugin>, claimed: &Claimed) -> Box<dyn Cause> {
+    let landing = app.flows.take_off(&plugin.id, claimed);
+    let (plugin, desk) = (plugin.clone(), app.flows.desk.clone());
+    Box::new(StepCause { claimed: claimed.clone(), plugin, desk, _landing: landing })
+}
+
+/// Hands an invocation of a step to the lane, which settles it; what it cannot settle is noted.
+fn post(app: &Arc<App>, plugin: &Arc<Plugin>, claimed: Claimed, invocation: Invocation) {
+    let (flows, of, id) = (Arc::downgrade(&app.flows), claimed.clone(), plugin.id.clone());
+    let answer = move |reply: Result<Outcome, InvokeError>| {
+        if let (Err(error), Some(flows)) = (reply, flows.upgrade()) {
+            unsettled(&flows, &id, of, &error);
+        }
+    };
+    if let Err(failure) = app.lane(&plugin.id).post(Arc::new(invocation), answer) {
+        unsettled(&app.flows, &plugin.id, claimed, &failure.into());
+    }
+}
+
+fn unsettled(flows: &Flows, plugin: &str, claimed: Claimed, error: &InvokeError) {
+    let text = told(&claimed, error).map(|(text, _)| text);
+    flows.unsettled(plugin, claimed, text);
+}

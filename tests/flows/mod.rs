@@ -1,0 +1,3 @@
+//! Workflows: start once, survive anything (spec §6).
+
+mod scenarios;
