@@ -67,12 +67,13 @@ impl App {
     pub fn open(settings: Settings, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Result<Arc<Self>, StartError> {
         let lock = lock(&settings.data)?;
         refuse_unfinished(&settings.data)?;
-        let registry = Registry::load(&settings.plugins, clock.now()).map_err(|error| {
-            StartError(format!(
-                "cannot read the plugins folder {}: {error}; name another with --plugins DIR",
-                settings.plugins.display()
-            ))
-        })?;
+        let registry = Registry::load_given(&settings.plugins, clock.now(), Arc::new(settings.given_settings.clone()))
+            .map_err(|error| {
+                StartError(format!(
+                    "cannot read the plugins folder {}: {error}; name another with --plugins DIR",
+                    settings.plugins.display()
+                ))
+            })?;
         let host_db = Arc::new(HostDb::open(&settings.data).map_err(|error| StartError(error.to_string()))?);
         let auth = Auth::open(&settings, host_db.clone(), clock.clone()).map_err(StartError)?;
         let watchdog = Watchdog::start().map_err(|error| StartError(format!("no thread can be started: {error}")))?;

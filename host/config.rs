@@ -12,8 +12,10 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 mod access;
+mod given;
 
 pub use access::{JwtSettings, Rate};
+pub use given::GivenSettings;
 
 /// All that an operator can set, with its default (spec §5, §8).
 #[derive(Clone, Debug)]
@@ -65,6 +67,8 @@ pub struct Settings {
     pub log_format: Option<LogFormat>,
     /// Collector of traces, spoken to as OTLP over HTTP: `http://127.0.0.1:4318`. `None`: no spans are sent.
     pub otlp_endpoint: Option<String>,
+    /// What is given for the settings of plugins.
+    pub given_settings: GivenSettings,
     /// Which settings were given, and where: a flag, a name in the environment, or a line of the file.
     pub given: Vec<(&'static str, String)>,
 }
@@ -108,6 +112,7 @@ impl Default for Settings {
             log: None,
             log_format: None,
             otlp_endpoint: None,
+            given_settings: GivenSettings::default(),
             given: Vec::new(),
         }
     }
@@ -182,6 +187,9 @@ impl Settings {
         for (name, value) in env {
             let Some(key) = name.strip_prefix(PREFIX) else { continue };
             let key = key.to_ascii_lowercase();
+            if settings.given_settings.take_env(&key, value) {
+                continue;
+            }
             match setter(&key) {
                 Some(set) => {
                     set(&mut settings, value).map_err(|why| ConfigError(format!("{name}: {why}")))?;
@@ -221,6 +229,12 @@ impl Settings {
             let before = text.get(..key.span().start).unwrap_or_default();
             let place = format!("{shown}:{}", before.matches('\n').count() + 1);
             let name = name.as_str();
+            if name == "settings" {
+                let base = path.parent().unwrap_or(Path::new(""));
+                let taken = self.given_settings.take_table(value.get_ref(), base);
+                taken.map_err(|why| ConfigError(format!("{place}: {why}")))?;
+                continue;
+            }
             let Some(set) = setter(name) else {
                 let hint = match nearest(name) {
                     Some(near) => format!("did you mean {near}?"),

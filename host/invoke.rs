@@ -242,6 +242,7 @@ fn run(invocation: &Invocation, engine: Option<&mut Engine>, tx: &Tx) -> Result<
         now: scope.now,
         seed: ctx::seed(scope),
         limits: &invocation.limits,
+        step: None,
     };
     let bindings = bindings();
     let wakes = bindings.wakes();

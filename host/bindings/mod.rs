@@ -139,7 +139,13 @@ impl Host for Bindings {
     }
 
     fn log(&mut self, level: Level, line: String) {
-        let scope = &self.scope;
+        Self::log_line(&self.scope, level, &line);
+    }
+}
+
+impl Bindings {
+    /// Writes a line that a script logged.
+    pub fn log_line(scope: &Scope, level: Level, line: &str) {
         match level {
             Level::Debug => script_line!(DEBUG, scope, "{line}"),
             Level::Info => script_line!(INFO, scope, "{line}"),

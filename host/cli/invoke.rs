@@ -41,7 +41,7 @@ impl Invoke {
             return Err(Fail::Usage(text.to_owned()));
         }
         let input = input(&self.input)?;
-        let key = self.key.as_deref().map(header_form);
+        let key = self.key.as_deref().map(idempotency::key::written);
         let path = format!("/plugins/{}/invoke/{}", local::segment(&self.plugin), local::segment(&self.action));
         let mut request = local::request("POST", &path, Some(input.clone()))?;
         let headers = request.headers_mut();
@@ -117,43 +117,9 @@ fn cannot(what: &str, error: &std::io::Error) -> Fail {
     Fail::Failed(format!("cannot read {what}: {error}"))
 }
 
-/// A key as the header carries it: a structured-field String, or a Display String (RFC 9651) where it is not ASCII.
-fn header_form(key: &str) -> String {
-    use std::fmt::Write;
-    let mut out = String::new();
-    if key.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
-        out.push('"');
-        for part in key.chars() {
-            if matches!(part, '"' | '\\') {
-                out.push('\\');
-            }
-            out.push(part);
-        }
-    } else {
-        out.push_str("%\"");
-        for byte in key.bytes() {
-            if matches!(byte, b' '..=b'~') && !matches!(byte, b'%' | b'"') {
-                out.push(char::from(byte));
-            } else {
-                let _infallible = write!(out, "%{byte:02x}");
-            }
-        }
-    }
-    out.push('"');
-    out
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn keys_travel_as_string_or_display_string() {
-        assert_eq!(header_form("a-1"), r#""a-1""#);
-        assert_eq!(header_form(r#"a"b\c"#), r#""a\"b\\c""#);
-        assert_eq!(header_form("键%\"\n"), r#"%"%e9%94%ae%25%22%0a""#);
-        assert_eq!(header_form(""), r#""""#);
-    }
 
     #[test]
     fn input_comes_from_the_line_or_a_file() {

@@ -16,6 +16,8 @@ use crate::workflow::{self, Going, Late, Wakes};
 
 /// The longest sleep: a clock that was set is noticed after it.
 const LONGEST: Duration = Duration::from_secs(60);
+/// How often threads that a script keeps are looked at.
+const WATCH: Duration = Duration::from_millis(500);
 /// When a look is tried again that the database refused.
 const AGAIN: Millis = 1000;
 
@@ -29,6 +31,7 @@ pub struct Looked {
 impl Flows {
     /// Runs workflows for as long as this is awaited.
     pub async fn run(self: &Arc<Self>, app: &Arc<App>) {
+        let _first = self.runtime.set(tokio::runtime::Handle::current());
         self.desk.open();
         self.reloaded(app.registry().plugins.keys().cloned());
         let beat =
@@ -44,8 +47,10 @@ impl Flows {
                 // One after the other: a hundred plugins at once would be a hundred threads at once.
                 self.look(app, &plugin).await;
             }
+            self.scripts.watch(app);
             let until_beat = if self.in_flight() > 0 { beats.saturating_duration_since(now) } else { LONGEST };
-            let pause = self.until_next(app).min(until_beat);
+            let watch = if self.scripts.is_busy() { WATCH } else { LONGEST };
+            let pause = self.until_next(app).min(until_beat).min(watch);
             tokio::select! {
                 () = self.nudge.notified() => {}
                 () = tokio::time::sleep(pause) => {}

@@ -6,17 +6,26 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, Weak};
 use std::time::Duration;
 
+use tokio::runtime::Handle;
 use tokio::sync::Notify;
 
 use crate::app::App;
 use crate::clock::Millis;
+use crate::failure::Failure;
 use crate::lane::AfterCommit;
+use crate::plugin::Plugin;
 use crate::workflow::definition::Uses;
 use crate::workflow::{Claimed, Desk, Round, Wakes};
 
 mod engine;
+mod fetch;
 pub mod operate;
+mod outside;
+mod scripts;
 mod step;
+
+use fetch::{Fetcher, Named};
+use scripts::Scripts;
 
 /// The workflows of one host.
 pub struct Flows {
@@ -25,6 +34,11 @@ pub struct Flows {
     pub round: Round,
     state: Mutex<State>,
     next_flight: AtomicU64,
+    scripts: Arc<Scripts>,
+    /// Clients of plugins, by what their permissions name.
+    fetchers: Mutex<HashMap<Vec<String>, Fetcher>>,
+    /// Where what scripts begin outside runs.
+    runtime: OnceLock<Handle>,
     /// Told when there is something to look at before the next timer.
     nudge: Notify,
     /// Told each time a step has left this host.
@@ -97,6 +111,9 @@ impl Flows {
             round: Round::default(),
             state: Mutex::default(),
             next_flight: AtomicU64::new(0),
+            scripts: Arc::default(),
+            fetchers: Mutex::default(),
+            runtime: OnceLock::new(),
             nudge: Notify::new(),
             landed: Notify::new(),
         })
@@ -105,6 +122,23 @@ impl Flows {
     /// Says whose workflows these are; once.
     pub fn belongs_to(&self, app: &Arc<App>) {
         let _once = self.app.set(Arc::downgrade(app));
+    }
+
+    /// Where what is begun outside runs, once this host serves.
+    fn runtime(&self) -> Option<Handle> {
+        self.runtime.get().cloned()
+    }
+
+    /// The client of a plugin.
+    fn fetcher(&self, plugin: &Plugin) -> Result<Fetcher, Failure> {
+        let mut fetchers = self.fetchers.lock().unwrap_or_else(PoisonError::into_inner);
+        let named = &plugin.permissions.http;
+        if let Some(known) = fetchers.get(named) {
+            return Ok(known.clone());
+        }
+        let fetcher = Fetcher::new(Named::new(named))?;
+        fetchers.insert(named.clone(), fetcher.clone());
+        Ok(fetcher)
     }
 
     fn state(&self) -> MutexGuard<'_, State> {
@@ -174,7 +208,8 @@ impl Flows {
             };
             match &claimed.step().uses {
                 Uses::Action(_) => step::run_action(&app, loaded, claimed),
-                Uses::Script(_) | Uses::SleepFor(_) | Uses::SleepUntil(_) | Uses::WaitForEvent { .. } => {}
+                Uses::Script(_) => step::run_script(&app, loaded, claimed),
+                Uses::SleepFor(_) | Uses::SleepUntil(_) | Uses::WaitForEvent { .. } => {}
             }
         }
     }
@@ -185,7 +220,10 @@ pub struct Committed(pub Arc<Flows>);
 
 impl AfterCommit for Committed {
     fn committed(&self, plugin: &str, wakes: Wakes) {
-        let Wakes { claimed, due, cancelled: _, counted } = wakes;
+        let Wakes { claimed, due, cancelled, counted } = wakes;
+        for workflow in cancelled {
+            self.0.scripts.abort(workflow, plugin, "the workflow was cancelled");
+        }
         if let Some(app) = self.0.app() {
             app.metrics.plugin(plugin).flows(&counted.workflows(), &counted.steps());
         }

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use serde_json::Value as Json;
+use serde_json::{Value as Json, json};
 
 use super::{Flows, Landing};
 use crate::app::App;
@@ -13,6 +13,7 @@ use crate::failure::{Code, Failure};
 use crate::idempotency;
 use crate::invoke::{Cause, Claim, Invocation, InvokeError, Outcome, Run};
 use crate::plugin::{Kind, Plugin};
+use crate::script::{EngineLimits, RunLimits};
 use crate::store::sqlite::Tx;
 use crate::store::sqlite::steps::{self, Try};
 use crate::trace::Origin;
@@ -25,6 +26,8 @@ struct StepCause {
     claimed: Claimed,
     plugin: Arc<Plugin>,
     desk: Arc<Desk>,
+    /// What a script's try ended with, where it ended badly: text, and whether to try again.
+    ended: Option<(String, bool)>,
     _landing: Landing,
 }
 
@@ -52,7 +55,9 @@ impl Cause for StepCause {
     }
 
     fn failed(&self, tx: &Tx, error: &InvokeError, now: Millis) -> Result<Option<Outcome>, Failure> {
-        let Some((text, again)) = told(&self.claimed, error) else { return Ok(None) };
+        let Some((text, again)) = self.ended.clone().or_else(|| told(&self.claimed, error, false)) else {
+            return Ok(None);
+        };
         match self.going(now, |going| workflow::failed(tx, going, &self.claimed, &text, again)) {
             Ok(wakes) => Ok(Some(Outcome::new("null").waking(wakes))),
             Err(Late::Fenced) => Ok(Some(Outcome::new("null"))),
@@ -65,12 +70,15 @@ impl Cause for StepCause {
     }
 }
 
-/// What is kept of an error, and whether the step is to be tried again. `None` where the step is not to blame.
-fn told(claimed: &Claimed, error: &InvokeError) -> Option<(String, bool)> {
+/// What is kept of an error, and whether the step is to be tried again. `None` where the step is not to blame: a script
+/// always is, since it ended by itself.
+fn told(claimed: &Claimed, error: &InvokeError, script: bool) -> Option<(String, bool)> {
     let (text, again) = match error {
         InvokeError::Business { name, message, .. } => (format!("{name}: {message}"), true),
         InvokeError::Discard { why } => (format!("given up by its script: {why}"), false),
-        InvokeError::Failure(failure) if matches!(failure.code, Code::Unavailable | Code::Overloaded) => return None,
+        InvokeError::Failure(failure) if !script && matches!(failure.code, Code::Unavailable | Code::Overloaded) => {
+            return None;
+        }
         InvokeError::Failure(failure) => {
             let place = failure.position.as_ref().map(|position| format!(" ({position})")).unwrap_or_default();
             let fields: Vec<String> =
@@ -131,7 +139,95 @@ pub(super) fn run_action(app: &Arc<App>, plugin: &Arc<Plugin>, claimed: Claimed)
 fn cause(app: &App, plugin: &Arc<Plugin>, claimed: &Claimed) -> Box<dyn Cause> {
     let landing = app.flows.take_off(&plugin.id, claimed);
     let (plugin, desk) = (plugin.clone(), app.flows.desk.clone());
-    Box::new(StepCause { claimed: claimed.clone(), plugin, desk, _landing: landing })
+    Box::new(StepCause { claimed: claimed.clone(), plugin, desk, ended: None, _landing: landing })
+}
+
+/// The run of a script, with all that it needs of the host.
+#[derive(Clone)]
+pub(super) struct Prepared {
+    pub scope: Scope,
+    /// Index of its module.
+    pub entry: usize,
+    pub input: String,
+    /// What `run` says.
+    pub facts: Json,
+    pub limits: RunLimits,
+    pub engine: EngineLimits,
+}
+
+/// Runs a step that is a script: outside of any transaction.
+pub(super) fn run_script(app: &Arc<App>, plugin: &Arc<Plugin>, claimed: Claimed) {
+    let script = match &claimed.step().uses {
+        Uses::Script(name) => plugin.scripts.get(name),
+        Uses::Action(_) | Uses::SleepFor(_) | Uses::SleepUntil(_) | Uses::WaitForEvent { .. } => None,
+    };
+    let Some(script) = script else { return app.flows.unsettled(&plugin.id, claimed, None) };
+    let (facts, step) = (&claimed.facts, claimed.step());
+    let own = plugin.limits.script_ms.map(Duration::from_millis);
+    let mut limits = idempotency::run_limits(app, plugin, Kind::Write);
+    limits.time = step.timeout.or(own).unwrap_or(app.settings.script_time);
+    let prepared = Prepared {
+        entry: script.entry,
+        input: claimed.input.clone(),
+        facts: json!({
+            "workflowId": facts.workflow_id,
+            "stepId": step.id,
+            "idempotencyKey": facts.step_key(&step.id),
+            "scopedKey": facts.scoped_key(&plugin.id, &step.id),
+            "attempt": claimed.attempt,
+        }),
+        limits,
+        engine: idempotency::engine_limits(app, plugin),
+        scope: scope(app, plugin, &claimed, script.name.clone(), true),
+    };
+    app.flows.run_script(app, claimed, prepared);
+}
+
+/// Records what a script came to.
+pub(super) fn settle_script(
+    app: &Arc<App>,
+    prepared: &Prepared,
+    claimed: Claimed,
+    landing: Landing,
+    result: Result<String, InvokeError>,
+) {
+    let plugin = &prepared.scope.plugin;
+    let cause = StepCause {
+        claimed: claimed.clone(),
+        plugin: plugin.clone(),
+        desk: app.flows.desk.clone(),
+        ended: result.as_ref().err().and_then(|error| told(&claimed, error, true)),
+        _landing: landing,
+    };
+    let invocation = Invocation {
+        run: Run::Ended(result),
+        input: String::new(),
+        input_fault: None,
+        limits: prepared.limits.clone(),
+        engine: prepared.engine.clone(),
+        payload_limit: 0,
+        cause: Box::new(cause),
+        scope: prepared.scope.clone(),
+    };
+    post(app, plugin, claimed, invocation);
+}
+
+/// One call of a script's: it happens, and nothing says afterwards that it did.
+#[derive(Debug)]
+pub(super) struct OneCall;
+
+impl Cause for OneCall {
+    fn claim(&self, _tx: &Tx, _now: Millis) -> Result<Claim, Failure> {
+        Ok(Claim::Run)
+    }
+
+    fn settle(&self, _tx: &Tx, data: &str, _now: Millis) -> Result<Outcome, Failure> {
+        Ok(Outcome::new(data))
+    }
+
+    fn is_recorded(&self) -> bool {
+        false
+    }
 }
 
 /// Hands an invocation of a step to the lane, which settles it; what it cannot settle is noted.
@@ -148,6 +244,6 @@ fn post(app: &Arc<App>, plugin: &Arc<Plugin>, claimed: Claimed, invocation: Invo
 }
 
 fn unsettled(flows: &Flows, plugin: &str, claimed: Claimed, error: &InvokeError) {
-    let text = told(&claimed, error).map(|(text, _)| text);
+    let text = told(&claimed, error, false).map(|(text, _)| text);
     flows.unsettled(plugin, claimed, text);
 }

@@ -9,6 +9,7 @@ use serde_json::Value as Json;
 
 use crate::backoff::Retry;
 use crate::clock::Millis;
+use crate::config::GivenSettings;
 use crate::failure::Position;
 use crate::schema::Schema;
 use crate::workflow::Definition;
@@ -257,6 +258,8 @@ pub struct Registry {
     seen: BTreeMap<String, content::Content>,
     /// Folders that are broken only because others have the same id.
     doubled: BTreeSet<String>,
+    /// What operators give for the settings of plugins.
+    given: Arc<GivenSettings>,
 }
 
 /// What a reload is to look at.
