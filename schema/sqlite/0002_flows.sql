@@ -20,7 +20,7 @@ INSERT INTO _oncehost_workflows (tenant, workflow_id, flow, biz_id, seed, defini
   SELECT tenant, workflow_id, flow, biz_id, seed, definition, status, since, attempts, error, created_at
   FROM _oncehost_workflows_before ORDER BY created_at;
 DROP TABLE _oncehost_workflows_before;
-CREATE UNIQUE INDEX _oncehost_workflows_name ON _oncehost_workflows (tenant, workflow_id);
+CREATE UNIQUE INDEX _oncehost_workflows_name ON _oncehost_workflows (workflow_id, tenant);
 -- What operators look for; most workflows are completed.
 CREATE INDEX _oncehost_workflows_open ON _oncehost_workflows (status) WHERE status <> 'completed';
 

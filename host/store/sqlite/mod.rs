@@ -137,6 +137,25 @@ fn no_file_left() -> bool {
     std::fs::File::open("/dev/null").is_err_and(|error| matches!(error.raw_os_error(), Some(23 | 24)))
 }
 
+/// Looks at a plugin's database in one read transaction, without its lane; its tables are brought up first where an
+/// older version left them.
+///
+/// # Errors
+/// When the database cannot be read, or what `work` gives.
+pub fn look<R, E: From<StoreError>>(path: &Path, work: impl FnOnce(&Tx) -> Result<R, E>) -> Result<R, E> {
+    let mut shared = Shared::open(path, Access::Read)?;
+    let version = |shared: &Shared| {
+        let found: rusqlite::Result<i64> = shared.lock().pragma_query_value(None, "user_version", |row| row.get(0));
+        found.map_err(|error| opening(path, &error))
+    };
+    if usize::try_from(version(&shared)?).is_ok_and(|found| found < HOST_TABLES.len()) {
+        drop(open_writer(path)?);
+        shared = Shared::open(path, Access::Read)?;
+    }
+    shared.lock().execute_batch("BEGIN").map_err(|error| fault(&error))?;
+    work(&Tx::new(&shared))
+}
+
 /// What a failed statement of the host's own means: none of them breaks a constraint, so the database is at fault.
 pub(crate) fn fault(error: &rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {

@@ -81,13 +81,25 @@ pub fn by_number(tx: &Tx, id: i64) -> Result<Option<Workflow>, StoreError> {
     })
 }
 
+/// The workflows of this name, of all tenants.
+///
+/// # Errors
+/// When the database fails.
+pub fn named(tx: &Tx, workflow_id: &str) -> Result<Vec<Workflow>, StoreError> {
+    tx.with(|connection| {
+        let sql = format!("SELECT {COLUMNS} FROM _oncehost_workflows WHERE workflow_id = ?1 ORDER BY tenant");
+        let mut statement = connection.prepare_cached(&sql).map_err(|error| fault(&error))?;
+        let rows = statement.query_map([workflow_id], workflow).and_then(Iterator::collect);
+        rows.map_err(|error| fault(&error))
+    })
+}
+
 /// Which workflows to list.
 #[derive(Clone, Debug, Default)]
 pub struct Filter {
     pub tenant: Option<String>,
     pub flow: Option<String>,
     pub status: Option<String>,
-    pub workflow_id: Option<String>,
     /// Only those whose number is less.
     pub before: Option<i64>,
 }
@@ -104,12 +116,12 @@ pub fn list(tx: &Tx, filter: &Filter, limit: i64) -> Result<Vec<Workflow>, Store
     };
     let sql = format!(
         "SELECT {COLUMNS} FROM _oncehost_workflows WHERE (?1 IS NULL OR tenant = ?1) AND (?2 IS NULL OR flow = ?2) \
-         AND {status} AND (?4 IS NULL OR workflow_id = ?4) AND id < ?5 ORDER BY id DESC LIMIT ?6"
+         AND {status} AND id < ?4 ORDER BY id DESC LIMIT ?5"
     );
     let before = filter.before.unwrap_or(i64::MAX);
     tx.with(|connection| {
         let mut statement = connection.prepare_cached(&sql).map_err(|error| fault(&error))?;
-        let given = params![filter.tenant, filter.flow, filter.status, filter.workflow_id, before, limit];
+        let given = params![filter.tenant, filter.flow, filter.status, before, limit];
         let rows = statement.query_map(given, workflow).and_then(Iterator::collect);
         rows.map_err(|error| fault(&error))
     })
