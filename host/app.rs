@@ -211,6 +211,7 @@ impl App {
             marks += cleared.marks;
             after = cleared.next;
             if !cleared.more {
+                self.flows.clear_definitions(&lane).await?;
                 return Ok((replies, marks));
             }
         }

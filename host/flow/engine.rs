@@ -8,7 +8,8 @@ use crate::app::App;
 use crate::bindings;
 use crate::clock::Millis;
 use crate::failure::{Code, Failure};
-use crate::lane::AfterCommit;
+use crate::lane::{AfterCommit, Lane};
+use crate::plugin::Plugin;
 use crate::store::sqlite::steps::{self, Try};
 use crate::store::sqlite::{Shared, Tx, workflows};
 use crate::workflow::definition::Uses;
@@ -186,6 +187,39 @@ impl Flows {
                 tracing::warn!(plugin, %failure, "claims of steps could not be renewed");
             }
         }
+    }
+
+    /// Clears definitions that no workflow of a lane's plugin goes on with.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub async fn clear_definitions(&self, lane: &Arc<Lane>) -> Result<usize, Failure> {
+        let cleared = lane.exclusive(|shared| {
+            let tx = Tx::begin(shared)?;
+            let cleared = workflows::clear_definitions(&tx).and_then(|cleared| tx.clone().commit().map(|()| cleared));
+            cleared.inspect_err(|_| drop(tx.execute("ROLLBACK")))
+        });
+        Ok(cleared.await??)
+    }
+
+    /// Gives an event to the workflows of a plugin that wait for one like it, inside the transaction that takes it in.
+    /// `event` has `id`, `source`, `type`, `subject` and `data`, and is what the waiting step's result then is. Gives what
+    /// is to happen after the commit ([`crate::invoke::Outcome::waking`]).
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn satisfy(
+        &self,
+        tx: &Tx,
+        plugin: &Plugin,
+        tenant: &str,
+        event: &serde_json::Value,
+        now: Millis,
+    ) -> Result<Wakes, Failure> {
+        let has = |uses: &Uses| bindings::has(plugin, uses);
+        let going = Going { desk: &self.desk, plugin: &plugin.id, has: &has, now };
+        let kind = event["type"].as_str().unwrap_or_default();
+        workflow::satisfy(tx, &going, &self.round, tenant, kind, event)
     }
 
     /// Takes everything as far as it goes at this moment: until nothing is due, and nothing runs.

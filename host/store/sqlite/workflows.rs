@@ -228,25 +228,18 @@ pub fn definition(tx: &Tx, hash: &[u8; 32]) -> Result<Option<String>, StoreError
     })
 }
 
-/// Clears definitions that no workflow goes on with, less those in `kept`. Gives how many went.
+/// Clears definitions that no workflow goes on with; the next start of a flow brings its own again. Gives how many went.
 ///
 /// # Errors
 /// When the database fails.
-pub fn clear_definitions(tx: &Tx, kept: &[[u8; 32]]) -> Result<usize, StoreError> {
+pub fn clear_definitions(tx: &Tx) -> Result<usize, StoreError> {
     tx.with(|connection| {
-        let all: rusqlite::Result<Vec<[u8; 32]>> = connection
+        connection
             .prepare_cached(
-                "SELECT hash FROM _oncehost_definitions WHERE hash NOT IN (SELECT definition FROM \
-                 _oncehost_workflows WHERE status <> 'completed' AND status <> 'cancelled')",
+                "DELETE FROM _oncehost_definitions WHERE hash NOT IN (SELECT definition FROM _oncehost_workflows \
+                 WHERE status <> 'completed' AND status <> 'cancelled')",
             )
-            .and_then(|mut statement| statement.query_map([], |row| row.get(0))?.collect());
-        let mut cleared = 0;
-        for hash in all.map_err(|error| fault(&error))?.iter().filter(|hash| !kept.contains(hash)) {
-            let deleted = connection
-                .prepare_cached("DELETE FROM _oncehost_definitions WHERE hash = ?1")
-                .and_then(|mut statement| statement.execute([hash]));
-            cleared += deleted.map_err(|error| fault(&error))?;
-        }
-        Ok(cleared)
+            .and_then(|mut statement| statement.execute([]))
+            .map_err(|error| fault(&error))
     })
 }
