@@ -159,10 +159,11 @@ async fn ask(settings: Settings, verb: Option<Verb>, which: &Which, reason: Opti
     };
     if let Some(answer) = local::ask(&settings.data, request).await? {
         let wrong_use = answer.status == 400;
-        return answer.json().map_err(|fail| match fail {
-            Fail::Failed(text) if wrong_use => Fail::Usage(text),
-            other => other,
-        });
+        let told = answer.json();
+        return match told {
+            Err(Fail::Failed(text)) if wrong_use => Err(Fail::Usage(text)),
+            told => told,
+        };
     }
     let app = serve::open(settings)?;
     let named = which.named(reason);

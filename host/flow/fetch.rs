@@ -96,20 +96,20 @@ impl Wanted {
                 .map_err(|_| wrong(format!("the value of the header {name} holds what no header can")))?;
             headers.append(name, value);
         }
-        let body = match rest.first().unwrap_or(&Value::Undefined) {
-            Value::Undefined | Value::Null => None,
-            Value::Text(text) => {
-                let plain = HeaderValue::from_static("text/plain;charset=UTF-8");
-                headers.entry(header::CONTENT_TYPE).or_insert(plain);
-                Some(Bytes::from(text.clone()))
-            }
-            Value::Blob(bytes) => Some(Bytes::from(bytes.clone())),
-            other => {
-                return Err(wrong(format!(
-                    "body is a string or a Uint8Array, it is {}; for JSON write JSON.stringify(value)",
-                    other.kind()
-                )));
-            }
+        let given = rest.first().unwrap_or(&Value::Undefined);
+        let body = if let Value::Text(text) = given {
+            let plain = HeaderValue::from_static("text/plain;charset=UTF-8");
+            headers.entry(header::CONTENT_TYPE).or_insert(plain);
+            Some(Bytes::from(text.clone()))
+        } else if let Value::Blob(bytes) = given {
+            Some(Bytes::from(bytes.clone()))
+        } else if matches!(given, Value::Undefined | Value::Null) {
+            None
+        } else {
+            return Err(wrong(format!(
+                "body is a string or a Uint8Array, it is {}; for JSON write JSON.stringify(value)",
+                given.kind()
+            )));
         };
         if body.is_some() && matches!(method, Method::GET | Method::HEAD) {
             return Err(wrong(format!("{method} takes no body")));

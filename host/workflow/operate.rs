@@ -135,10 +135,7 @@ fn step_told(step: &Step) -> Map<String, Json> {
         "result": result,
         "error": step.error,
     });
-    match told {
-        Json::Object(members) => members,
-        _ => Map::new(),
-    }
+    if let Json::Object(members) = told { members } else { Map::new() }
 }
 
 /// Cancels a workflow that has not ended: what has not begun never will, and what runs is fenced. `None` where there is

@@ -96,9 +96,9 @@ impl View<'_> {
 }
 
 fn descend<'j>(from: &'j Json, way: &[String]) -> Option<&'j Json> {
-    way.iter().try_fold(from, |value, name| match value {
-        Json::Array(items) => items.get(name.parse::<usize>().ok()?),
-        _ => value.get(name),
+    way.iter().try_fold(from, |value, name| match value.as_array() {
+        Some(items) => items.get(name.parse::<usize>().ok()?),
+        None => value.get(name),
     })
 }
 

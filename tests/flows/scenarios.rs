@@ -170,7 +170,7 @@ fn action_step_that_fails_leaves_nothing_and_is_tried_until_its_tries_are_used_u
         > POST tally/look {"id":"f-1"}
         200 {"status":"failed","attempts":2,"error":"step \"s\": try 2 of 2: SCRIPT: Error: it never works (tally/handlers/mark.ts:4:42)","steps":{"s":"try 2 of 2: SCRIPT: Error: it never works (tally/handlers/mark.ts:4:42)"}}
         > rows tally
-        events 0, keys 0, steps 1, workflows 1, mark 0
+        events 0, keys 0, workflows 1, mark 0
         "#,
     );
 }
@@ -318,7 +318,7 @@ fn cancel_stops_what_has_not_begun() {
         > POST tally/start {"flow":"f","id":"1"}
         200 {"workflowId":"f-1","already":true,"status":"cancelled","sameSeed":true}
         > rows tally
-        events 0, keys 0, steps 1, workflows 1, mark 0
+        events 0, keys 0, workflows 1, mark 0
         "#,
     );
 }

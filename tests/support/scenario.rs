@@ -157,7 +157,7 @@ fn counts(host: &Host, plugin: &str) -> String {
         host,
         plugin,
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' \
-         AND name NOT IN ('_oncehost_schema', '_oncehost_definitions') ORDER BY name",
+         AND name NOT IN ('_oncehost_schema', '_oncehost_definitions', '_oncehost_steps') ORDER BY name",
     );
     let mut told = Vec::new();
     for line in tables.lines() {

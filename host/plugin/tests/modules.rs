@@ -31,6 +31,7 @@ fn run(code: Code) -> Result<String, ScriptError> {
         now: 0,
         seed: [0; 32],
         limits: &limits,
+        step: None,
     };
     Engine::new(EngineLimits::default()).unwrap().run(&call, Box::new(Nobody))
 }
