@@ -14,7 +14,7 @@ use crate::clock::Millis;
 use crate::codec::Value;
 use crate::failure::{Code, Failure};
 use crate::script::{Binding, Call, Engine, EngineLimits, Host, RunLimits, ScriptError};
-use crate::store::sqlite::Tx;
+use crate::store::{Fate, Tx};
 use crate::workflow::Wakes;
 
 /// One run of an action, to be done once per cause. Immutable, so that it can be run again after a rollback that
@@ -162,7 +162,7 @@ pub fn invoke(
         Ok(outcome) => return Ok(outcome),
         Err(error) => error,
     };
-    if !tx.is_open() {
+    if tx.fate() != Fate::Open {
         return Err(error);
     }
     let cause = &invocation.cause;
@@ -187,18 +187,12 @@ fn claimed(invocation: &Invocation, engine: Option<&mut Engine>, tx: &Tx, now: M
     })
 }
 
-/// Does `work` in a savepoint: where it fails, nothing of it is left.
+/// Does `work` so that nothing of it is left where it fails.
 fn within<R>(tx: &Tx, work: impl FnOnce() -> Result<R, InvokeError>) -> Result<R, InvokeError> {
-    tx.execute("SAVEPOINT invocation")?;
-    let done = work().and_then(|done| tx.execute("RELEASE invocation").map(|()| done).map_err(InvokeError::from));
+    tx.mark()?;
+    let done = work().and_then(|done| tx.keep().map(|()| done).map_err(InvokeError::from));
     if done.is_err() {
-        // Where the database rolled everything back there is no savepoint left, and nothing to undo.
-        let undone = tx.execute("ROLLBACK TO invocation").and_then(|()| tx.execute("RELEASE invocation"));
-        if let Err(error) = undone {
-            // Nothing of a failed call may commit with its neighbours: where the savepoint cannot be undone, all goes.
-            tracing::debug!(%error, "the savepoint went with its transaction, or has to");
-            let _ = tx.execute("ROLLBACK");
-        }
+        tx.undo();
     }
     done
 }

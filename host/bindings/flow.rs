@@ -7,7 +7,7 @@ use super::{Bindings, ctx, leaving};
 use crate::codec::{Value, json};
 use crate::failure::{Code, Failure};
 use crate::plugin::Flow;
-use crate::store::sqlite::workflows::{self, Start};
+use crate::store::workflows::{self, Start};
 use crate::workflow::{self, Facts};
 
 const START: &str = "flow.start(name, bizId, seed)";
@@ -33,7 +33,7 @@ pub(super) fn start(host: &mut Bindings, args: &[Value]) -> Result<Value, Failur
         }
     };
     let flow = find_flow(host, name)?;
-    let seed = leaving::canonical(&check_seed(&flow, seed)?, "seed", host.payload_limit)?;
+    let seed = leaving::text(&check_seed(&flow, seed)?, "seed", host.payload_limit)?;
     let workflow_id = workflow_id(host, &flow, biz_id)?;
     let begin = Start {
         tenant: &host.scope.tenant,

@@ -13,7 +13,7 @@ use crate::failure::Failure;
 use crate::ids::Ids;
 use crate::plugin::Plugin;
 use crate::script::{Binding, Host, Level};
-use crate::store::sqlite::Tx;
+use crate::store::Tx;
 use crate::trace::Origin;
 use crate::workflow::definition::Uses;
 use crate::workflow::{Desk, Going, Wakes};

@@ -10,8 +10,8 @@ use crate::clock::Millis;
 use crate::failure::{Code, Failure};
 use crate::lane::{AfterCommit, Lane};
 use crate::plugin::Plugin;
-use crate::store::sqlite::steps::{self, Try};
-use crate::store::sqlite::{Shared, Tx, workflows};
+use crate::store::steps::{self, Try};
+use crate::store::{Shared, Tx, workflows};
 use crate::workflow::definition::Uses;
 use crate::workflow::{self, Going, Late, Wakes};
 
@@ -102,7 +102,7 @@ impl Flows {
     }
 
     /// The same, on the lane's thread.
-    fn look_with(self: &Arc<Self>, app: &Arc<App>, plugin: &str, shared: &Arc<Shared>) -> Result<Looked, Failure> {
+    fn look_with(self: &Arc<Self>, app: &Arc<App>, plugin: &str, shared: &Shared) -> Result<Looked, Failure> {
         let now = app.clock.now();
         let loaded = app.registry().plugins.get(plugin).cloned();
         let (unsettled, new) = {
@@ -111,7 +111,7 @@ impl Flows {
         };
         let has = |uses: &Uses| loaded.as_ref().is_some_and(|loaded| bindings::has(loaded, uses));
         let going = Going { desk: &self.desk, plugin, has: &has, now };
-        let tx = Tx::begin(shared)?;
+        let tx = shared.begin()?;
         let looked = (|| {
             let mut wakes = Wakes::default();
             let mut moved = !unsettled.is_empty();
@@ -130,12 +130,12 @@ impl Flows {
                 (next, starved) = (taken.next, taken.starved);
             }
             let troubled = workflows::troubled(&tx)?;
-            tx.clone().commit()?;
+            tx.commit()?;
             Ok::<_, Failure>((wakes, moved, next, starved, troubled))
         })();
         let (wakes, moved, next, starved, troubled) = looked.inspect_err(|_| {
             // An idle lane must not go on holding the lock; where nothing is open any more this does nothing.
-            let _ = tx.execute("ROLLBACK");
+            tx.rollback();
         })?;
         crate::crash_point!("steps-claimed");
         app.metrics.plugin(plugin).troubled(&troubled);
@@ -168,9 +168,9 @@ impl Flows {
         }
         for (plugin, claimed) in old {
             let (desk, clock) = (self.desk.clone(), app.clock.clone());
-            let renew = move |shared: &Arc<Shared>| {
+            let renew = move |shared: &Shared| {
                 let now = clock.now();
-                let renewed = Tx::begin(shared).and_then(|tx| {
+                let renewed = shared.begin().and_then(|tx| {
                     for claimed in &claimed {
                         let (attempt, step) = (claimed.attempt, &claimed.step().id);
                         let of = Try { workflow: claimed.facts.id, step, owner: &desk.owner, attempt };
@@ -180,7 +180,7 @@ impl Flows {
                 });
                 if let Err(error) = renewed {
                     tracing::warn!(%error, "claims of steps could not be renewed");
-                    let _ = Tx::new(shared).execute("ROLLBACK");
+                    shared.tx().rollback();
                 }
             };
             if let Err(failure) = app.lane(&plugin).post_exclusive(renew) {
@@ -195,9 +195,9 @@ impl Flows {
     /// When the database fails.
     pub async fn clear_definitions(&self, lane: &Arc<Lane>) -> Result<usize, Failure> {
         let cleared = lane.exclusive(|shared| {
-            let tx = Tx::begin(shared)?;
-            let cleared = workflows::clear_definitions(&tx).and_then(|cleared| tx.clone().commit().map(|()| cleared));
-            cleared.inspect_err(|_| drop(tx.execute("ROLLBACK")))
+            let tx = shared.begin()?;
+            let cleared = workflows::clear_definitions(&tx).and_then(|cleared| tx.commit().map(|()| cleared));
+            cleared.inspect_err(|_| tx.rollback())
         });
         Ok(cleared.await??)
     }

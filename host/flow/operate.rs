@@ -12,8 +12,8 @@ use crate::app::App;
 use crate::failure::{Code, Failure};
 use crate::lane::AfterCommit;
 use crate::plugin::is_id;
-use crate::store::sqlite::workflows::Filter;
-use crate::store::sqlite::{self, Tx, workflows};
+use crate::store::workflows::Filter;
+use crate::store::{Access, StoreError, Tx, workflows};
 use crate::workflow::{self, Wakes, Wanted};
 
 /// Which workflows to list; all of them without any.
@@ -102,7 +102,7 @@ fn page(app: &App, query: &Query, plugins: Vec<String>, cursor: Option<Cursor>, 
         };
         let room = i64::try_from(most - found.len()).unwrap_or(limit);
         let wanted = Wanted { filter, limit: Some(room) };
-        let page = sqlite::look(&app.database(&plugin), |tx| workflow::list(tx, &plugin, &wanted))?;
+        let page = look(app, &plugin, |tx| workflow::list(tx, &plugin, &wanted))?;
         let shown = page.workflows.into_iter().map(|workflow| as_shown(loaded, &plugin, workflow));
         found.extend(shown.filter(|it| query.status.as_deref().is_none_or(|status| it["status"] == status)));
         if page.next.is_some() {
@@ -132,8 +132,7 @@ pub async fn show(app: &Arc<App>, named: Named) -> Result<Json, Failure> {
     let (plugin, tenant) = locate(app, &named).await?;
     on_a_thread(app, move |app| {
         let loaded = app.registry().plugins.contains_key(&plugin);
-        let found =
-            sqlite::look(&app.database(&plugin), |tx| workflow::show(tx, &plugin, &tenant, &named.workflow_id))?;
+        let found = look(app, &plugin, |tx| workflow::show(tx, &plugin, &tenant, &named.workflow_id))?;
         found.map(|found| as_shown(loaded, &plugin, found)).ok_or_else(|| gone(&named))
     })
     .await
@@ -149,12 +148,12 @@ pub async fn change(app: &Arc<App>, verb: Verb, named: Named) -> Result<Json, Fa
     let again = Named { plugin: Some(plugin.clone()), tenant: Some(tenant.clone()), ..named.clone() };
     app.lane(&plugin)
         .exclusive(move |shared| {
-            let tx = Tx::begin(shared)?;
+            let tx = shared.begin()?;
             let changed = changed(&tx, verb, &tenant, &named, of.clock.now())
-                .and_then(|wakes| tx.clone().commit().map(|()| wakes).map_err(Failure::from));
+                .and_then(|wakes| tx.commit().map(|()| wakes).map_err(Failure::from));
             let wakes = changed.inspect_err(|_| {
                 // An idle lane must not go on holding the lock.
-                let _ = tx.execute("ROLLBACK");
+                tx.rollback();
             })?;
             Committed(of.flows.clone()).committed(&id, wakes);
             Ok::<_, Failure>(())
@@ -197,7 +196,7 @@ async fn locate(app: &Arc<App>, named: &Named) -> Result<(String, String), Failu
     let found = on_a_thread(app, move |app| {
         let mut found = Vec::new();
         for plugin in plugins {
-            let rows = sqlite::look(&app.database(&plugin), |tx| workflows::named(tx, &wanted.workflow_id))?;
+            let rows = look(app, &plugin, |tx| workflows::named(tx, &wanted.workflow_id))?;
             let fits = |tenant: &String| wanted.tenant.as_ref().is_none_or(|wanted| wanted == tenant);
             found.extend(rows.into_iter().map(|row| row.tenant).filter(fits).map(|tenant| (plugin.clone(), tenant)));
         }
@@ -222,6 +221,15 @@ async fn locate(app: &Arc<App>, named: &Named) -> Result<(String, String), Failu
             Err(Failure::new(Code::Validation, text).with_details(json!({ "workflows": ids })))
         }
     }
+}
+
+/// Looks at a plugin's database in one read transaction, beside its lane.
+fn look<R>(app: &App, plugin: &str, work: impl FnOnce(&Tx) -> Result<R, StoreError>) -> Result<R, Failure> {
+    let tx = app.database(plugin).open(Access::Read)?.tx();
+    tx.begin_read()?;
+    let found = work(&tx)?;
+    tx.end_read()?;
+    Ok(found)
 }
 
 /// The plugins whose databases are there, loaded or not.

@@ -10,8 +10,8 @@ use super::values::{View, jitter};
 use super::{Claimed, Facts, Going, Late, Results, Wakes};
 use crate::clock::{Millis, millis};
 use crate::store::StoreError;
-use crate::store::sqlite::steps::{self, New, Try};
-use crate::store::sqlite::{Tx, workflows};
+use crate::store::steps::{self, New, Try};
+use crate::store::{Tx, workflows};
 
 /// When a step is looked at again that is blocked, if nobody changed anything.
 pub(super) const BLOCKED: Millis = 60 * 60 * 1000;

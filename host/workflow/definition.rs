@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 
 use crate::backoff::Retry;
 use crate::clock::millis;
+use crate::codec::canonical;
 use crate::config::duration;
 
 /// A definition. Workflows keep the text of the one they began with; this is made of it again where it is needed.
@@ -102,7 +103,7 @@ impl Definition {
     /// # Errors
     /// Where it is not of the known form.
     pub fn read(json: &Json) -> Result<Self, Unreadable> {
-        let text = serde_json_canonicalizer::to_string(json).map_err(|error| Unreadable(error.to_string()))?;
+        let text = canonical::text(json);
         let seed: Vec<&str> = list(&json["job"]["seed"]).iter().filter_map(Json::as_str).collect();
         let items = list(&json["steps"]);
         let ids: Vec<&str> = items.iter().filter_map(|item| item["id"].as_str()).collect();

@@ -12,8 +12,8 @@ use super::{Claimed, Facts, Going, Results, Wakes};
 use crate::clock::Millis;
 use crate::failure::{Code, Failure};
 use crate::store::StoreError;
-use crate::store::sqlite::steps::{self, Step};
-use crate::store::sqlite::{Tx, workflows};
+use crate::store::steps::{self, Step};
+use crate::store::{Tx, workflows};
 
 /// Steps that one transaction looks at.
 const BATCH: usize = 256;

@@ -8,9 +8,9 @@ use super::values::shown;
 use crate::clock::Millis;
 use crate::failure::Failure;
 use crate::store::StoreError;
-use crate::store::sqlite::steps::{self, Step};
-use crate::store::sqlite::workflows::{self, Filter, Workflow};
-use crate::store::sqlite::{Tx, workflows as rows};
+use crate::store::steps::{self, Step};
+use crate::store::workflows::{self, Filter, Workflow};
+use crate::store::{Tx, workflows as rows};
 
 /// Workflows a page holds, unless another number is asked for, and at most.
 const PAGE: i64 = 100;

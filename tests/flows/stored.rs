@@ -148,7 +148,7 @@ fn event(host: &Host, tenant: &str, data: &Json) {
         let app = app.clone();
         move |shared| {
             let plugin = app.registry().plugins["waiter"].clone();
-            let tx = oncehost::store::sqlite::Tx::begin(shared).unwrap();
+            let tx = shared.begin().unwrap();
             let now = oncehost::clock::Clock::now(app.clock.as_ref());
             let wakes = app.flows.satisfy(&tx, &plugin, &tenant, &event, now).unwrap();
             tx.commit().unwrap();

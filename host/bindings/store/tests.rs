@@ -8,7 +8,10 @@ use super::*;
 use crate::ids::SystemIds;
 use crate::plugin::{Plugin, Registry};
 use crate::schema::ddl;
-use crate::store::sqlite::{Access, Shared, Tx};
+use crate::store::{
+    Access, Tx,
+    sqlite::{self, Shared},
+};
 
 mod arguments;
 mod filters;
@@ -79,7 +82,7 @@ impl Fixture {
                 ids: self.ids.clone(),
                 desk: Arc::new(crate::workflow::Desk::new("test".to_owned(), 10_000)),
             },
-            Tx::new(&self.database),
+            Tx::Sqlite(sqlite::Tx::new(&self.database)),
             1 << 20,
         )
     }

@@ -5,50 +5,7 @@ use rusqlite::{Connection, Params, Row, params};
 
 use super::{StoreError, Tx, fault};
 use crate::clock::Millis;
-
-/// A step that comes into being.
-#[derive(Clone, Debug)]
-pub struct New<'a> {
-    pub workflow: i64,
-    pub step: &'a str,
-    pub state: &'a str,
-    pub due: Option<Millis>,
-    pub owner: Option<&'a str>,
-    pub attempt: u32,
-    /// The type of event it waits for, and what must be in it.
-    pub event: Option<(&'a str, &'a str)>,
-    pub result: Option<&'a str>,
-    pub error: Option<&'a str>,
-    /// Where it has ended in the same moment.
-    pub ended: bool,
-}
-
-/// Which try of which step.
-#[derive(Clone, Copy, Debug)]
-pub struct Try<'a> {
-    pub workflow: i64,
-    pub step: &'a str,
-    pub owner: &'a str,
-    pub attempt: u32,
-}
-
-/// A step as it stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
-    pub workflow: i64,
-    pub step: String,
-    pub state: String,
-    pub due: Option<Millis>,
-    pub owner: Option<String>,
-    pub attempt: u32,
-    pub base: u32,
-    pub fields: Option<String>,
-    pub result: Option<String>,
-    pub error: Option<String>,
-    pub ready_at: Millis,
-    pub begun_at: Option<Millis>,
-    pub ended_at: Option<Millis>,
-}
+use crate::store::steps::{New, Step, Try};
 
 const COLUMNS: &str = "workflow, step, state, due, owner, attempt, base, fields, result, error, ready_at, begun_at, \
                        ended_at";

@@ -4,38 +4,7 @@ use rusqlite::{OptionalExtension, Row, params};
 
 use super::{StoreError, Tx, fault};
 use crate::clock::Millis;
-
-/// A workflow to start.
-#[derive(Clone, Debug)]
-pub struct Start<'a> {
-    pub tenant: &'a str,
-    pub workflow_id: &'a str,
-    pub flow: &'a str,
-    pub biz_id: &'a str,
-    /// RFC 8785 text.
-    pub seed: &'a str,
-    pub definition_hash: [u8; 32],
-    pub definition: &'a str,
-}
-
-/// A workflow as it stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Workflow {
-    /// Its row's number, in the order of starts.
-    pub id: i64,
-    pub tenant: String,
-    pub workflow_id: String,
-    pub flow: String,
-    pub biz_id: String,
-    pub seed: String,
-    pub definition_hash: [u8; 32],
-    pub status: String,
-    pub since: Millis,
-    /// Tries of the step that fails.
-    pub attempts: i64,
-    pub error: Option<String>,
-    pub created_at: Millis,
-}
+use crate::store::workflows::{Filter, Start, Workflow};
 
 const COLUMNS: &str =
     "id, tenant, workflow_id, flow, biz_id, seed, definition, status, since, attempts, error, created_at";
@@ -92,16 +61,6 @@ pub fn named(tx: &Tx, workflow_id: &str) -> Result<Vec<Workflow>, StoreError> {
         let rows = statement.query_map([workflow_id], workflow).and_then(Iterator::collect);
         rows.map_err(|error| fault(&error))
     })
-}
-
-/// Which workflows to list.
-#[derive(Clone, Debug, Default)]
-pub struct Filter {
-    pub tenant: Option<String>,
-    pub flow: Option<String>,
-    pub status: Option<String>,
-    /// Only those whose number is less.
-    pub before: Option<i64>,
 }
 
 /// The newest workflows that a filter lets through, at most `limit`.
