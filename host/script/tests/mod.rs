@@ -118,6 +118,7 @@ impl Bench {
             now: 1_700_000_000_123,
             seed: [7; 32],
             limits: &self.limits,
+            step: None,
         };
         self.engine.run(&call, Box::new(Fake(self.notes.clone())))
     }
