@@ -13,11 +13,13 @@ pub mod config;
 pub mod failure;
 pub mod ids;
 pub mod metrics;
+pub mod suggest;
 pub mod trace;
 
 pub mod query;
 pub mod schema;
 pub mod store;
+pub mod workflow;
 
 pub mod plugin;
 pub mod script;
@@ -27,6 +29,7 @@ pub mod backup;
 pub mod bindings;
 
 pub mod app;
+pub mod flow;
 pub mod idempotency;
 pub mod invoke;
 pub mod lane;

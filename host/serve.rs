@@ -36,6 +36,8 @@ const MANY_FILES: u64 = 4096;
 /// record's age by itself.
 const CLEAR_FIRST: Duration = Duration::from_secs(60);
 const CLEAR_EVERY: Duration = Duration::from_secs(600);
+/// How often steps are looked for that other hosts have left.
+const LOOK_EVERY: Duration = Duration::from_secs(2);
 /// How often the tokens are read again where other hosts change them too.
 const TOKENS_EVERY: Duration = Duration::from_secs(1);
 
@@ -117,6 +119,8 @@ impl Server {
                 () = export(&mut exporter) => {}
                 () = app.auth.keep_fresh() => {}
                 () = follow_tokens(&app), if app.stores.is_shared() => {}
+                () = look_after_others(&app), if app.stores.is_shared() => {}
+                () = app.flows.run(&app) => {}
             }
             app.close().await;
             if let Some(exporter) = &mut exporter {
@@ -144,6 +148,19 @@ async fn clear_now_and_then(app: &App, first: Duration, every: Duration) {
             Ok((replies, marks)) => tracing::info!(replies, marks, "cleared what is no longer kept under keys"),
             Err(failure) => tracing::warn!("clearing of old keys failed and is tried again later: {failure}"),
         }
+    }
+}
+
+/// Looks again and again for steps of workflows that other hosts began: where one of these hosts is gone, its claims run
+/// out, and nobody says so.
+async fn look_after_others(app: &Arc<App>) {
+    let mut rounds = tokio::time::interval(LOOK_EVERY);
+    rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        rounds.tick().await;
+        let registry = app.registry();
+        let with_flows = registry.plugins.values().filter(|plugin| !plugin.flows.is_empty());
+        with_flows.for_each(|plugin| app.flows.nudge(&plugin.id));
     }
 }
 

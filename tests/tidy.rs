@@ -5,11 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of the host from low to high. A module may use those of lower ranks, and its own.
-const RANKS: [(&str, u32); 25] = [
+const RANKS: [(&str, u32); 28] = [
     ("crash", 0),
     ("backoff", 0),
     ("clock", 0),
     ("failure", 0),
+    ("suggest", 0),
     ("config", 0),
     ("codec", 1),
     ("ids", 1),
@@ -18,6 +19,7 @@ const RANKS: [(&str, u32); 25] = [
     ("schema", 2),
     ("query", 3),
     ("store", 4),
+    ("workflow", 4),
     ("plugin", 4),
     ("script", 4),
     ("auth", 5),
@@ -26,6 +28,7 @@ const RANKS: [(&str, u32); 25] = [
     ("invoke", 6),
     ("lane", 7),
     ("app", 8),
+    ("flow", 8),
     ("idempotency", 8),
     ("tables", 8),
     ("reload", 8),

@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{Bindings, Scope};
 use crate::codec::Value;
-use crate::failure::{Code, Failure};
+use crate::failure::Failure;
 use crate::ids;
 
 /// The plain members of `ctx`, as the text of a JSON object.
@@ -31,13 +31,21 @@ pub fn seed(scope: &Scope) -> [u8; 32] {
 
 /// `ctx.stableId(scope)`
 pub(super) fn stable_id(host: &Bindings, args: &[Value]) -> Result<Value, Failure> {
+    stable_id_of(&host.scope, args)
+}
+
+/// The same, which needs no transaction.
+///
+/// # Errors
+/// `CONTRACT` without a key, or for what is no name.
+pub fn stable_id_of(scope: &Scope, args: &[Value]) -> Result<Value, Failure> {
     let [Value::Text(name)] = args else {
         let got = args.first().map_or("nothing", Value::kind);
         return Err(Failure::contract(format!(
             "ctx.stableId takes one string that names what the id is for, as in ctx.stableId('order'); it got {got}"
         )));
     };
-    let Some(key) = &host.scope.key else {
+    let Some(key) = &scope.key else {
         let mut failure = Failure::contract(
             "ctx.stableId needs an idempotency key to derive the id from; send Idempotency-Key, or say \
              `key: 'required'` in the action's config",
@@ -45,16 +53,13 @@ pub(super) fn stable_id(host: &Bindings, args: &[Value]) -> Result<Value, Failur
         failure.status = Some(400);
         return Err(failure);
     };
-    Ok(Value::Text(ids::derived(&[&host.scope.tenant, &host.scope.operation, key, name]).to_string()))
+    Ok(Value::Text(ids::derived(&[&scope.tenant, &scope.operation, key, name]).to_string()))
 }
 
-/// Says that the plugin's manifest lacks a permission.
+/// Says that the plugin's manifest lacks a permission: the plugin's fault, not its caller's.
 pub(super) fn lacks(host: &Bindings, permission: &str, call: &str) -> Failure {
-    Failure::new(
-        Code::Forbidden,
-        format!(
-            "{call} needs the permission \"{permission}\"; add it to \"permissions\" in {}/plugin.json",
-            host.scope.plugin.id
-        ),
-    )
+    Failure::contract(format!(
+        "{call} needs the permission \"{permission}\"; add it to \"permissions\" in {}/plugin.json",
+        host.scope.plugin.id
+    ))
 }

@@ -18,6 +18,7 @@ mod backup;
 mod body;
 mod call;
 pub mod door;
+mod flows;
 pub mod listen;
 pub mod problem;
 pub mod reply;
@@ -49,7 +50,12 @@ pub fn router(app: Arc<App>, door: Door) -> Router {
         .route("/plugins/{plugin}/invoke/{action}", post(call::invoke))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz));
-    let mut guarded = Router::new().route("/admin/plugins", get(admin::show_plugins)).route("/metrics", get(metrics));
+    let mut guarded = Router::new()
+        .route("/admin/plugins", get(admin::show_plugins))
+        .route("/metrics", get(metrics))
+        .route("/admin/flows", get(flows::list))
+        .route("/admin/flows/{id}", get(flows::show))
+        .route("/admin/flows/{id}/{verb}", post(flows::change));
     if matches!(door, Door::Local | Door::Serve) {
         guarded = guarded
             .route("/admin/tokens", get(tokens::list).post(tokens::create))

@@ -16,6 +16,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::failure::Code;
 
+mod flows;
 mod process;
 
 pub use process::{Process, open_files_limit};
@@ -113,6 +114,7 @@ struct Families {
     limits: Family<LimitLabels, Counter>,
     cleared: Family<Kind, Counter>,
     reloads: Family<ResultLabel, Counter>,
+    flows: flows::FlowFamilies,
 }
 
 /// What is looked at only when somebody asks.
@@ -174,6 +176,7 @@ impl Default for Families {
             limits: Family::default(),
             cleared: Family::default(),
             reloads: Family::default(),
+            flows: flows::FlowFamilies::default(),
         }
     }
 }
@@ -192,6 +195,7 @@ impl Families {
         to.register("limits_hit", "Runs that came up against a limit, by its name", self.limits.clone());
         to.register("cleared", "Replies and marks that were no longer kept", self.cleared.clone());
         to.register("reloads", "Reloads of plugins", self.reloads.clone());
+        self.flows.register(to);
     }
 }
 
@@ -299,6 +303,7 @@ pub struct PluginMetrics {
     reliefs: Counter,
     again: Counter,
     limits: Family<LimitLabels, Counter>,
+    flows: flows::FlowFamilies,
 }
 
 impl PluginMetrics {
@@ -315,7 +320,18 @@ impl PluginMetrics {
             reliefs: families.reliefs.get_or_create_owned(&label),
             again: families.again.get_or_create_owned(&label),
             limits: families.limits.clone(),
+            flows: families.flows.clone(),
         }
+    }
+
+    /// Counts workflows and tries of steps, by what became of them.
+    pub fn flows(&self, workflows: &[(&'static str, u32)], steps: &[(&'static str, u32)]) {
+        self.flows.count(&self.plugin, workflows, steps);
+    }
+
+    /// Takes how many workflows have each status that wants attention.
+    pub fn troubled(&self, found: &[(String, i64)]) {
+        self.flows.troubled(&self.plugin, found);
     }
 
     /// Counts a call of an action.

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use super::fault::did_you_mean;
 use crate::config::duration;
+use crate::suggest;
 
 /// Something wrong at a member or an element of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,6 +38,11 @@ impl<'v> Reader<'v> {
         Self { value, path: Vec::new(), shown: name.to_owned(), findings }
     }
 
+    /// Whether anything was found wrong in the document so far.
+    pub(super) fn is_faulty(&self) -> bool {
+        !self.findings.borrow().is_empty()
+    }
+
     /// Notes a fault of this value; the message goes on after the value's name.
     pub(super) fn fault(&self, message: impl AsRef<str>) {
         self.note(self.path.clone(), false, format!("`{}` {}", self.shown, message.as_ref()));
@@ -62,7 +67,7 @@ impl<'v> Reader<'v> {
         for name in members.keys().filter(|name| !known.contains(&name.as_str())) {
             let mut path = self.path.clone();
             path.push(name.clone());
-            let hint = did_you_mean(name, known.iter().copied());
+            let hint = suggest::hint(name, known.iter().copied());
             let message = format!("unknown field `{name}` in `{}`{hint} (known are {})", self.shown, known.join(", "));
             self.note(path, true, message);
         }
@@ -162,7 +167,7 @@ impl<'v> Reader<'v> {
         let text = self.text()?;
         let found = words.iter().position(|word| *word == text);
         if found.is_none() {
-            let hint = did_you_mean(text, words.iter().copied());
+            let hint = suggest::hint(text, words.iter().copied());
             let list = words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" or ");
             self.fault(format!("must be {list}, it is \"{text}\"{hint}"));
         }

@@ -7,10 +7,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
+use serde_json::Value as Json;
+
 use super::content::Content;
 use super::load::{Evaluator, load};
 use super::{Change, Fault, Plugin, Registry, Wanted, What};
 use crate::clock::Millis;
+use crate::config::GivenSettings;
+use crate::suggest;
 
 /// Bytes of stack for the compiler, which calls itself as deeply as the source is nested. Only what is used costs
 /// memory.
@@ -20,13 +24,21 @@ pub(super) const STACK: usize = 256 << 20;
 const READS: usize = 5;
 
 impl Registry {
-    /// Loads every folder below `dir` that holds a `plugin.json`. One with a fault does not hinder the others. `now`
+    /// Loads every folder below `dir` that holds a `plugin.json` or something else of a plugin. One with a fault does not hinder the others. `now`
     /// is what the plugins will say about when they were loaded.
     ///
     /// # Errors
     /// When `dir` itself cannot be read.
     pub fn load(dir: &Path, now: Millis) -> Result<Self, io::Error> {
-        Ok(Self::default().reload(dir, &Wanted::default(), now)?.0)
+        Self::load_given(dir, now, Arc::default())
+    }
+
+    /// The same, with what operators give for the plugins' settings.
+    ///
+    /// # Errors
+    /// When `dir` itself cannot be read.
+    pub fn load_given(dir: &Path, now: Millis, given: Arc<GivenSettings>) -> Result<Self, io::Error> {
+        Ok(Self { given, ..Self::default() }.reload(dir, &Wanted::default(), now)?.0)
     }
 
     /// The next snapshot, and what is different in it. Plugins whose content is as before are the same objects in
@@ -58,6 +70,32 @@ impl Registry {
     }
 }
 
+/// Puts what operators give in the place of defaults. What cannot be used is told in the log, and the default stands.
+fn take_given(plugin: &mut Plugin, given: &GivenSettings) {
+    let Json::Object(settings) = &mut plugin.settings else { return };
+    for (name, value) in settings.iter_mut() {
+        match given.of(&plugin.id, name) {
+            Ok(None) => {}
+            // The environment has texts only: where the default is none, the text is read as JSON.
+            Ok(Some(Json::String(text))) if !(value.is_string() || value.is_null()) => {
+                *value = serde_json::from_str(&text).unwrap_or(Json::String(text));
+            }
+            Ok(Some(other)) => *value = other,
+            Err(why) => tracing::error!(plugin = plugin.id, "{why}"),
+        }
+    }
+    for (_, name) in given.names().filter(|(of, _)| *of == plugin.id) {
+        if !settings.contains_key(name) && !plugin.secrets.contains(name) {
+            let known = settings.keys().chain(&plugin.secrets).map(String::as_str);
+            let hint = suggest::hint(name, known);
+            tracing::warn!(
+                plugin = plugin.id,
+                "there is a value for the setting {name}, which the plugin does not have{hint}"
+            );
+        }
+    }
+}
+
 struct Reload<'r> {
     before: &'r Registry,
     /// Its plugins by their folders.
@@ -73,7 +111,7 @@ type Loaded = Result<Arc<Plugin>, Vec<Fault>>;
 impl Reload<'_> {
     fn run(&mut self) -> Result<(Registry, Vec<Change>), io::Error> {
         let mut known: BTreeSet<String> = self.served.keys().cloned().collect();
-        let mut next = Registry::default();
+        let mut next = Registry { given: self.before.given.clone(), ..Registry::default() };
         let mut by_id: BTreeMap<String, Vec<(String, Arc<Plugin>)>> = BTreeMap::new();
         let folders = folders(self.dir, &known)?;
         for folder in &folders {
@@ -89,6 +127,10 @@ impl Reload<'_> {
                 next.plugins.extend(plugins.pop().map(|(_, plugin)| (id, plugin)));
             } else {
                 next.broken.extend(doubled(&id, &plugins));
+                // The folder that is called as the plugin is, unless another one serves already.
+                let served = plugins.iter().any(|(folder, _)| self.served.contains_key(folder));
+                let named = plugins.iter().find(|(folder, _)| *folder == id && !served);
+                next.plugins.extend(named.map(|(_, plugin)| (id.clone(), plugin.clone())));
                 next.doubled.extend(plugins.into_iter().map(|(folder, _)| folder));
             }
         }
@@ -144,6 +186,9 @@ impl Reload<'_> {
             *content = after;
             loaded = load(root, folder, self.now, &mut self.evaluator);
         }
+        if let Ok(plugin) = &mut loaded {
+            take_given(plugin, &self.before.given);
+        }
         loaded
     }
 
@@ -171,18 +216,24 @@ impl Reload<'_> {
     }
 }
 
-/// Which of several folders owns an id, and with it the data under that id, cannot be guessed: none of them loads.
+/// Which of several folders owns an id, and with it the data under that id, cannot be guessed: it is a fault of all.
 fn doubled(id: &str, plugins: &[(String, Arc<Plugin>)]) -> Vec<(String, Vec<Fault>)> {
     let fault = |folder: &String| {
-        let others = plugins.iter().map(|(other, _)| other.as_str()).filter(|other| other != folder);
-        let others = others.collect::<Vec<_>>().join(", ");
-        let message = format!("the id \"{id}\" is that of {others} too: give each plugin its own");
+        let others = plugins.iter().map(|(other, _)| other).filter(|other| *other != folder);
+        let others = others.map(|other| format!("{other}/plugin.json")).collect::<Vec<_>>().join(", ");
+        let message = format!(
+            "the id \"{id}\" is that of {others} too, and one id has one set of data: give each plugin its own, or take one \
+             folder away"
+        );
         (folder.clone(), vec![Fault::in_file(format!("{folder}/plugin.json"), message)])
     };
     plugins.iter().map(|(folder, _)| fault(folder)).collect()
 }
 
-/// Names of the sub-folders that hold a `plugin.json`, or gave a plugin that is loaded, sorted.
+/// What a folder has that is meant as a plugin.
+const PARTS: [&str; 6] = ["plugin.json", "handlers", "events", "flows", "scripts", "schema.sql"];
+
+/// Names of the sub-folders that are meant as plugins, or gave one that is loaded, sorted.
 fn folders(dir: &Path, known: &BTreeSet<String>) -> Result<Vec<String>, io::Error> {
     let mut folders = Vec::new();
     for entry in fs::read_dir(dir)? {
@@ -190,7 +241,8 @@ fn folders(dir: &Path, known: &BTreeSet<String>) -> Result<Vec<String>, io::Erro
         let name = entry.file_name().to_string_lossy().into_owned();
         let skipped = name.starts_with('.') || name == "node_modules";
         let path = entry.path();
-        if !skipped && (path.join("plugin.json").is_file() || known.contains(&name) && path.is_dir()) {
+        let meant = known.contains(&name) || PARTS.iter().any(|part| path.join(part).exists());
+        if !skipped && meant && path.is_dir() {
             folders.push(name);
         }
     }

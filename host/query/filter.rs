@@ -324,6 +324,7 @@ fn has_undefined(value: &Value) -> bool {
         | Value::Bool(_)
         | Value::Int(_)
         | Value::BigInt(_)
+        | Value::Huge(_)
         | Value::Real(_)
         | Value::Text(_)
         | Value::Blob(_)

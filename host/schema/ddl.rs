@@ -42,7 +42,7 @@ pub(super) fn literal(value: &Value) -> String {
             let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             format!("X'{digits}'")
         }
-        Value::Null | Value::Undefined | Value::Array(_) | Value::Object(_) => "NULL".into(),
+        Value::Null | Value::Undefined | Value::Huge(_) | Value::Array(_) | Value::Object(_) => "NULL".into(),
     }
 }
 

@@ -276,9 +276,5 @@ pub(crate) const MAX_INDEX_NAME: usize = 63;
 
 /// ` (did you mean X?)` where one of `names` is close to `word`, otherwise nothing.
 pub(crate) fn did_you_mean<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
-    let close = |name: &str| strsim::damerau_levenshtein(word, name);
-    match names.map(|name| (close(name), name)).min() {
-        Some((distance, name)) if distance <= 1 + word.len() / 4 => format!(" (did you mean {name}?)"),
-        _ => String::new(),
-    }
+    crate::suggest::nearest(word, names).map_or_else(String::new, |name| format!(" (did you mean {name}?)"))
 }

@@ -120,7 +120,7 @@ pub(super) fn doubled(
 /// A value for a message: long text is cut, bytes are counted.
 fn shown_value(value: &Value) -> Json {
     match value {
-        Value::Null | Value::Undefined | Value::Array(_) | Value::Object(_) => Json::Null,
+        Value::Null | Value::Undefined | Value::Array(_) | Value::Object(_) | Value::Huge(_) => Json::Null,
         Value::Bool(truth) => i64::from(*truth).into(),
         Value::Int(number) | Value::BigInt(number) | Value::Date(number) => (*number).into(),
         Value::Real(number) => (*number).into(),

@@ -1,32 +1,38 @@
 //! What a statement on a plugin's table ran into, in the same words on every database. Values of rows never stand
 //! in them.
 
+use serde_json::json;
+
 use super::StoreError;
 use super::records::About;
 use crate::query::sql::{Target, script_names};
 use crate::schema::{Dialect, TENANT, Table, script_name};
 
 /// Names of columns as scripts know them, less the host's own.
-pub(super) fn columns<'a>(table: &Table, names: impl Iterator<Item = &'a str>) -> String {
-    names.filter(|name| *name != TENANT || table.shared).map(script_name).collect::<Vec<_>>().join(", ")
+pub(super) fn columns<'a>(table: &Table, names: impl Iterator<Item = &'a str>) -> Vec<&'a str> {
+    names.filter(|name| *name != TENANT || table.shared).map(script_name).collect()
 }
 
-pub(super) fn duplicate(table: &Table, columns: &str) -> StoreError {
+pub(super) fn duplicate(table: &Table, columns: &[&str]) -> StoreError {
     StoreError::Duplicate(format!(
-        "{} has another row with the same ({columns}); choose other values, or use createIfAbsent with uniqueBy on these \
-         columns",
-        table.name
+        "{} has another row with the same ({}); choose other values, or use createIfAbsent with uniqueBy on these columns",
+        table.name,
+        columns.join(", ")
     ))
+    .with(json!({ "table": table.name, "columns": columns }))
 }
 
-pub(super) fn not_null(table: &Table, columns: &str) -> StoreError {
-    StoreError::Constraint(format!("{}: {columns} is NOT NULL; give it a value", table.name))
+pub(super) fn not_null(table: &Table, columns: &[&str]) -> StoreError {
+    StoreError::Constraint(format!("{}: {} is NOT NULL; give it a value", table.name, columns.join(", ")))
+        .with(json!({ "table": table.name, "columns": columns, "constraint": "NOT NULL" }))
 }
 
 /// `checks` are conditions, of which one does not hold.
 pub(super) fn check(table: &Table, checks: &[&str]) -> StoreError {
     let checks: Vec<String> = checks.iter().map(|sql| format!("CHECK ({sql})")).collect();
-    StoreError::Constraint(format!("{}: the row breaks {} of schema.sql", table.name, checks.join(" or ")))
+    let checks = checks.join(" or ");
+    StoreError::Constraint(format!("{}: the row breaks {checks} of schema.sql", table.name))
+        .with(json!({ "table": table.name, "constraint": checks }))
 }
 
 pub(super) fn foreign_key(table: &Table) -> StoreError {
@@ -37,6 +43,7 @@ pub(super) fn foreign_key(table: &Table) -> StoreError {
         "{}: a foreign key does not hold: the row refers to one that is not there, or others still refer to it{keys}",
         table.name
     ))
+    .with(json!({ "table": table.name, "constraint": "FOREIGN KEY" }))
 }
 
 pub(super) fn other_type(target: Target<'_>) -> StoreError {

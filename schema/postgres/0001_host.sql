@@ -24,19 +24,44 @@ CREATE TABLE _oncehost_definitions (
 );
 
 CREATE TABLE _oncehost_workflows (
+  id          BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,   -- in the order of starts
   tenant      TEXT COLLATE "C" NOT NULL,
   workflow_id TEXT COLLATE "C" NOT NULL,
-  flow        TEXT   NOT NULL,
+  flow        TEXT COLLATE "C" NOT NULL,
   biz_id      TEXT   NOT NULL,
   seed        TEXT   NOT NULL,   -- RFC 8785
-  definition  BYTEA  NOT NULL,
-  status      TEXT   NOT NULL,
+  definition  BYTEA  NOT NULL,   -- hash of what it began with
+  status      TEXT COLLATE "C" NOT NULL,   -- running, waiting, failing, completed, failed, cancelled
   since       BIGINT NOT NULL,
-  attempts    BIGINT NOT NULL,
+  attempts    BIGINT NOT NULL,   -- of the step that fails
   error       TEXT,
-  created_at  BIGINT NOT NULL,
-  PRIMARY KEY (tenant, workflow_id)
+  created_at  BIGINT NOT NULL
 );
+CREATE UNIQUE INDEX _oncehost_workflows_name ON _oncehost_workflows (workflow_id, tenant);
+-- What operators look for; most workflows are completed.
+CREATE INDEX _oncehost_workflows_open ON _oncehost_workflows (status) WHERE status <> 'completed';
+
+CREATE TABLE _oncehost_steps (
+  workflow   BIGINT NOT NULL,
+  step       TEXT COLLATE "C" NOT NULL,
+  -- ready, running, retry (failed, to be tried again), blocked (what it runs is not there), waiting (sleeps, or for
+  -- an event); done, skipped, failed, cancelled
+  state      TEXT COLLATE "C" NOT NULL,
+  due        BIGINT,             -- when it is to be looked at again; NULL when it has ended, or waits without an end
+  owner      TEXT COLLATE "C",   -- who claimed it
+  attempt    BIGINT NOT NULL,    -- counted when claimed
+  base       BIGINT NOT NULL,    -- attempts before somebody asked for another round of tries
+  event_type TEXT COLLATE "C",   -- what it waits for, while it does
+  fields     TEXT,               -- what that must have in it, as JSON
+  result     TEXT,               -- JSON
+  error      TEXT,
+  ready_at   BIGINT NOT NULL,
+  begun_at   BIGINT,             -- the present try
+  ended_at   BIGINT,
+  PRIMARY KEY (workflow, step)
+);
+CREATE INDEX _oncehost_steps_due ON _oncehost_steps (due) WHERE due IS NOT NULL;
+CREATE INDEX _oncehost_steps_events ON _oncehost_steps (event_type) WHERE event_type IS NOT NULL;
 
 -- The outbox: events that committed with the rows of the invocation that published them.
 CREATE TABLE _oncehost_events (

@@ -60,7 +60,12 @@ fn pass(client: UnixStream, server: &PathBuf, armed: &Arc<AtomicU8>) {
     std::thread::spawn(move || {
         let mut bytes = [0; 8192];
         while let Ok(read @ 1..) = from_server.read(&mut bytes) {
-            if mute.load(Ordering::SeqCst) == 1 || to_client.write_all(&bytes[..read]).is_err() {
+            if mute.load(Ordering::SeqCst) == 1 {
+                // Not before the database has said it: one that loses its client in the middle of a COMMIT may still give it up.
+                if bytes[..read].windows(7).any(|window| window == b"COMMIT\0") {
+                    break;
+                }
+            } else if to_client.write_all(&bytes[..read]).is_err() {
                 break;
             }
         }

@@ -193,7 +193,7 @@ impl Host {
             Store::Sqlite => "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
             Store::Postgres(_) => "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()",
         };
-        let silent = ["_oncehost_schema", "_oncehost_definitions", "_oncehost_version"];
+        let silent = ["_oncehost_schema", "_oncehost_definitions", "_oncehost_version", "_oncehost_steps"];
         let names = self.rows(plugin, all).into_iter().map(|row| row[0].as_str().unwrap().to_owned());
         let mut names: Vec<String> = names.filter(|name| !silent.contains(&name.as_str())).collect();
         names.sort();

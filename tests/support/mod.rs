@@ -5,6 +5,7 @@ pub mod postgres;
 pub mod process;
 pub mod rows;
 pub mod scenario;
+pub mod server;
 pub mod shop;
 
 /// The short form of a count in the ordinary run, the long one with `--long`.

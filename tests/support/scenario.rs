@@ -4,6 +4,7 @@
 //! - `> POST PLUGIN/ACTION key=K tenant=T {…}` calls an action and prints the status and the body
 //! - `> sql PLUGIN SELECT …` prints the rows
 //! - `> rows PLUGIN` prints how many rows each table has
+//! - `> drain` lets workflows go as far as they can at this moment
 //! - `> advance 90m` moves the clock, `> clear` clears expired records, `> restart` stops and starts the host
 
 use std::collections::BTreeMap;
@@ -84,6 +85,10 @@ fn take(host: &mut Host, step: &str) -> String {
         "advance" => {
             let by = oncehost::config::duration(rest).unwrap();
             host.clock.advance(i64::try_from(by.as_millis()).unwrap());
+            String::new()
+        }
+        "drain" => {
+            host.block_on(host.app.flows.drain(&host.app));
             String::new()
         }
         "clear" => {

@@ -110,6 +110,7 @@ impl<D: On> Fixture<D> {
                 now: self.now.load(Ordering::Relaxed),
                 may_write: true,
                 ids: self.ids.clone(),
+                desk: Arc::new(crate::workflow::Desk::new("test".to_owned(), 10_000)),
             },
             self.tx.clone(),
             1 << 20,

@@ -59,7 +59,7 @@ pub fn find(tx: &Tx, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
         Ok(Err(error)) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
             // Nothing is wrong with the transaction: there was none.
             tx.release(&mut slot);
-            slot.stage = Stage::Undone;
+            slot.stage = Stage::Wanted;
             Err(StoreError::InProgress(
                 "another try with this Idempotency-Key still runs, on another host; try again with the same key"
                     .to_owned(),

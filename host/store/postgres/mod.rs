@@ -10,7 +10,6 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::Object;
-use futures_util::future::join_all;
 use tokio_postgres::{Error, Row, Statement as Prepared};
 
 use super::{Access, Fate, StoreError};
@@ -19,12 +18,14 @@ use crate::query::Cell;
 use errors::Kind;
 
 mod cells;
+mod commit;
 mod errors;
 pub mod host_db;
 pub mod keys;
 pub mod outbox;
 pub mod records;
 mod server;
+pub mod steps;
 pub mod tables;
 pub mod workflows;
 
@@ -72,8 +73,6 @@ enum Stage {
     /// One begins with the next statement.
     Wanted,
     Open,
-    /// What was done is undone; nothing is open, and nothing is wrong.
-    Undone,
     /// It is lost, and has to run again.
     Again,
     /// It is lost.
@@ -216,7 +215,7 @@ impl Tx {
             return Fate::Parted;
         }
         match slot.stage {
-            Stage::Wanted | Stage::Open | Stage::Undone => Fate::Open,
+            Stage::Wanted | Stage::Open => Fate::Open,
             Stage::Again => Fate::Again,
             Stage::Idle | Stage::Over => Fate::Ended,
         }
@@ -357,15 +356,13 @@ impl Tx {
             return;
         }
         match slot.stage {
+            // What comes now, such as the note that a step failed, is a transaction of its own.
             Stage::Open => {
                 self.release(&mut slot);
-                slot.stage = Stage::Undone;
+                slot.stage = Stage::Wanted;
             }
-            Stage::Wanted => {
-                slot.pending.clear();
-                slot.stage = Stage::Undone;
-            }
-            Stage::Idle | Stage::Undone | Stage::Again | Stage::Over => {}
+            Stage::Wanted => slot.pending.clear(),
+            Stage::Idle | Stage::Again | Stage::Over => {}
         }
     }
 
@@ -378,73 +375,6 @@ impl Tx {
     /// Whether statements may wait for the COMMIT although they could, as far as anyone knows, fail.
     fn is_hopeful(&self) -> bool {
         !self.shared.lock().careful
-    }
-
-    /// Sends what is kept back, and commits.
-    ///
-    /// # Errors
-    /// Where the fate is not [`Fate::Again`], it may or may not have happened.
-    pub fn commit(&self) -> Result<(), StoreError> {
-        let mut slot = self.shared.lock();
-        if !self.is_current() {
-            return Err(gone());
-        }
-        if slot.stage == Stage::Undone || (slot.stage == Stage::Wanted && slot.pending.is_empty()) {
-            slot.stage = Stage::Idle;
-            return Ok(());
-        }
-        if !matches!(slot.stage, Stage::Wanted | Stage::Open) {
-            return Err(gone());
-        }
-        let begins = slot.stage == Stage::Wanted;
-        self.connected(&mut slot)?;
-        let pending = std::mem::take(&mut slot.pending);
-        let Some(client) = &slot.client else { return Err(gone()) };
-        let sent = self.wait(async {
-            let mut prepared = Vec::with_capacity(pending.len());
-            for deferred in &pending {
-                prepared.push(client.prepare_cached(&deferred.text).await.map_err(Sent::Before)?);
-            }
-            if begins {
-                client.batch_execute(self.begin_text()).await.map_err(Sent::Before)?;
-            }
-            crate::crash_point!("before-commit-is-sent");
-            let statements = pending.iter().zip(&prepared);
-            let statements =
-                join_all(statements.map(|(deferred, prepared)| async {
-                    give(client, prepared, &deferred.params, Want::Changed).await
-                }));
-            let commit = client.batch_execute("COMMIT; SELECT pg_advisory_unlock_all()");
-            let (statements, committed) = tokio::join!(biased; statements, commit);
-            // After a failed statement COMMIT means ROLLBACK, and is no error.
-            let failed = statements.into_iter().find_map(Result::err);
-            failed.or(committed.err()).map_or(Ok(()), |error| Err(Sent::With(error)))
-        });
-        match sent {
-            Ok(Ok(())) => {
-                slot.client = None;
-                slot.stage = Stage::Idle;
-                Ok(())
-            }
-            Ok(Err(Sent::Before(error))) => Err(self.failed(&mut slot, &error, errors::fault)),
-            // An answer of the database says that nothing was committed; anything else says nothing.
-            Ok(Err(Sent::With(error))) if error.as_db_error().is_some() => {
-                slot.careful = true;
-                slot.stage = Stage::Again;
-                self.release(&mut slot);
-                Err(errors::fault(&error))
-            }
-            Ok(Err(Sent::With(error))) => {
-                slot.close();
-                slot.stage = Stage::Over;
-                Err(errors::fault(&error))
-            }
-            Err(_) => {
-                slot.close();
-                slot.stage = Stage::Over;
-                Err(StoreError::Unavailable("the database did not answer a COMMIT".to_owned()))
-            }
-        }
     }
 
     /// Runs a fixed statement that takes no parameters and gives no rows.
@@ -470,13 +400,6 @@ impl Tx {
             Gave::Changed(_) => Ok(Vec::new()),
         }
     }
-}
-
-/// When an error came that ended a commit.
-enum Sent {
-    /// COMMIT was not sent yet.
-    Before(Error),
-    With(Error),
 }
 
 async fn give(client: &Object, prepared: &Prepared, params: &[Cell], want: Want) -> Result<Gave, Error> {

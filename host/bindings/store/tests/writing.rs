@@ -227,3 +227,24 @@ fn a_database_behind_its_schema_says_how_to_apply_it() {
         &["rates", "schema apply shop", "CREATE TABLE \"rates\""],
     );
 }
+
+#[test]
+fn broken_rules_have_their_facts_for_programs() {
+    let shop = Fixture::new();
+    let call = |name: &str, args: [&str; 3]| {
+        let [table, record, unique] = args;
+        shop.call(name, &[text(table), v(record), v(unique)]).map(drop)
+    };
+    call("createIfAbsent", ["orders", r#"{"id":"1","number":"A"}"#, r#"["id"]"#]).unwrap();
+    let line = r#"{"order_id":"1","sku":"s","qty":null}"#;
+    for (table, record, details) in [
+        ("orders", r#"{"id":"2","number":"A"}"#, r#"{"table":"orders","columns":["number"]}"#),
+        ("orders", r#"{"id":"3","total":-13}"#, r#"{"table":"orders","constraint":"CHECK (\"total\" <> -13)"}"#),
+        ("lines", r#"{"order_id":"x","sku":"s"}"#, r#"{"table":"lines","constraint":"FOREIGN KEY"}"#),
+        ("lines", line, r#"{"table":"lines","columns":["qty"],"constraint":"NOT NULL"}"#),
+    ] {
+        let unique = if table == "orders" { r#"["id"]"# } else { r#"["order_id","sku"]"# };
+        let failure = call("createIfAbsent", [table, record, unique]).unwrap_err();
+        assert_eq!(failure.details, serde_json::from_str::<Json>(details).unwrap(), "{failure}");
+    }
+}

@@ -1,0 +1,82 @@
+//! The last round trip of a transaction: what was kept back, and COMMIT.
+
+use futures_util::future::join_all;
+use tokio_postgres::Error;
+
+use super::{Stage, StoreError, Tx, Want, errors, give, gone};
+
+/// When an error came that ended a commit.
+enum Sent {
+    /// COMMIT was not sent yet.
+    Before(Error),
+    With(Error),
+}
+
+impl Tx {
+    /// Sends what is kept back, and commits.
+    ///
+    /// # Errors
+    /// Where the fate is not [`Fate::Again`], it may or may not have happened.
+    pub fn commit(&self) -> Result<(), StoreError> {
+        let mut slot = self.shared.lock();
+        if !self.is_current() {
+            return Err(gone());
+        }
+        if slot.stage == Stage::Wanted && slot.pending.is_empty() {
+            slot.stage = Stage::Idle;
+            return Ok(());
+        }
+        if !matches!(slot.stage, Stage::Wanted | Stage::Open) {
+            return Err(gone());
+        }
+        let begins = slot.stage == Stage::Wanted;
+        self.connected(&mut slot)?;
+        let pending = std::mem::take(&mut slot.pending);
+        let Some(client) = &slot.client else { return Err(gone()) };
+        let sent = self.wait(async {
+            let mut prepared = Vec::with_capacity(pending.len());
+            for deferred in &pending {
+                prepared.push(client.prepare_cached(&deferred.text).await.map_err(Sent::Before)?);
+            }
+            if begins {
+                client.batch_execute(self.begin_text()).await.map_err(Sent::Before)?;
+            }
+            crate::crash_point!("before-commit-is-sent");
+            let statements = pending.iter().zip(&prepared);
+            let statements =
+                join_all(statements.map(|(deferred, prepared)| async {
+                    give(client, prepared, &deferred.params, Want::Changed).await
+                }));
+            let commit = client.batch_execute("COMMIT; SELECT pg_advisory_unlock_all()");
+            let (statements, committed) = tokio::join!(biased; statements, commit);
+            // After a failed statement COMMIT means ROLLBACK, and is no error.
+            let failed = statements.into_iter().find_map(Result::err);
+            failed.or(committed.err()).map_or(Ok(()), |error| Err(Sent::With(error)))
+        });
+        match sent {
+            Ok(Ok(())) => {
+                slot.client = None;
+                slot.stage = Stage::Idle;
+                Ok(())
+            }
+            Ok(Err(Sent::Before(error))) => Err(self.failed(&mut slot, &error, errors::fault)),
+            // An answer of the database says that nothing was committed; anything else says nothing.
+            Ok(Err(Sent::With(error))) if error.as_db_error().is_some() => {
+                slot.careful = true;
+                slot.stage = Stage::Again;
+                self.release(&mut slot);
+                Err(errors::fault(&error))
+            }
+            Ok(Err(Sent::With(error))) => {
+                slot.close();
+                slot.stage = Stage::Over;
+                Err(errors::fault(&error))
+            }
+            Err(_) => {
+                slot.close();
+                slot.stage = Stage::Over;
+                Err(StoreError::Unavailable("the database did not answer a COMMIT".to_owned()))
+            }
+        }
+    }
+}
