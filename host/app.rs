@@ -250,14 +250,7 @@ impl App {
 }
 
 fn clear(shared: &Shared, replies_before: Millis, marks_before: Millis) -> Result<keys::Cleared, StoreError> {
-    let tx = shared.begin()?;
-    let cleared = keys::clear(&tx, replies_before, marks_before, CLEAR_BATCH);
-    let cleared = cleared.and_then(|cleared| tx.commit().map(|()| cleared));
-    if cleared.is_err() {
-        // An idle lane must not go on holding the lock.
-        tx.rollback();
-    }
-    cleared
+    shared.transact(|tx| keys::clear(tx, replies_before, marks_before, CLEAR_BATCH))
 }
 
 /// Takes the lock of a data folder, which is made where it is not there; dropping the file gives it back.

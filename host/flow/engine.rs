@@ -11,7 +11,7 @@ use crate::failure::{Code, Failure};
 use crate::lane::{AfterCommit, Lane};
 use crate::plugin::Plugin;
 use crate::store::steps::{self, Try};
-use crate::store::{Shared, Tx, workflows};
+use crate::store::{Shared, StoreError, Tx, workflows};
 use crate::workflow::definition::Uses;
 use crate::workflow::{self, Going, Late, Wakes};
 
@@ -111,32 +111,27 @@ impl Flows {
         };
         let has = |uses: &Uses| loaded.as_ref().is_some_and(|loaded| bindings::has(loaded, uses));
         let going = Going { desk: &self.desk, plugin, has: &has, now };
-        let tx = shared.begin()?;
-        let looked = (|| {
+        let looked = shared.transact(|tx| {
             let mut wakes = Wakes::default();
             let mut moved = !unsettled.is_empty();
             for tried in &unsettled {
-                wakes.add(settle(&tx, &going, tried)?);
+                wakes.add(settle(tx, &going, tried)?);
             }
             if new && loaded.is_some() {
-                steps::take_over(&tx, &self.desk.owner, now)?;
+                steps::take_over(tx, &self.desk.owner, now)?;
             }
             let mut next = None;
             let mut starved = false;
             if loaded.is_some() {
-                let taken = workflow::take_due(&tx, &going, &self.round)?;
+                let taken = workflow::take_due(tx, &going, &self.round)?;
                 moved |= !taken.wakes.is_empty();
                 wakes.add(taken.wakes);
                 (next, starved) = (taken.next, taken.starved);
             }
-            let troubled = workflows::troubled(&tx)?;
-            tx.commit()?;
+            let troubled = workflows::troubled(tx)?;
             Ok::<_, Failure>((wakes, moved, next, starved, troubled))
-        })();
-        let (wakes, moved, next, starved, troubled) = looked.inspect_err(|_| {
-            // An idle lane must not go on holding the lock; where nothing is open any more this does nothing.
-            tx.rollback();
-        })?;
+        });
+        let (wakes, moved, next, starved, troubled) = looked?;
         crate::crash_point!("steps-claimed");
         app.metrics.plugin(plugin).troubled(&troubled);
         {
@@ -170,17 +165,16 @@ impl Flows {
             let (desk, clock) = (self.desk.clone(), app.clock.clone());
             let renew = move |shared: &Shared| {
                 let now = clock.now();
-                let renewed = shared.begin().and_then(|tx| {
+                let renewed = shared.transact(|tx| {
                     for claimed in &claimed {
                         let (attempt, step) = (claimed.attempt, &claimed.step().id);
                         let of = Try { workflow: claimed.facts.id, step, owner: &desk.owner, attempt };
-                        steps::renew(&tx, of, now.saturating_add(desk.lease), now)?;
+                        steps::renew(tx, of, now.saturating_add(desk.lease), now)?;
                     }
-                    tx.commit()
+                    Ok::<_, StoreError>(())
                 });
                 if let Err(error) = renewed {
                     tracing::warn!(%error, "claims of steps could not be renewed");
-                    shared.tx().rollback();
                 }
             };
             if let Err(failure) = app.lane(&plugin).post_exclusive(renew) {
@@ -194,11 +188,7 @@ impl Flows {
     /// # Errors
     /// When the database fails.
     pub async fn clear_definitions(&self, lane: &Arc<Lane>) -> Result<usize, Failure> {
-        let cleared = lane.exclusive(|shared| {
-            let tx = shared.begin()?;
-            let cleared = workflows::clear_definitions(&tx).and_then(|cleared| tx.commit().map(|()| cleared));
-            cleared.inspect_err(|_| tx.rollback())
-        });
+        let cleared = lane.exclusive(|shared| shared.transact(workflows::clear_definitions));
         Ok(cleared.await??)
     }
 

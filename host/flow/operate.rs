@@ -148,13 +148,7 @@ pub async fn change(app: &Arc<App>, verb: Verb, named: Named) -> Result<Json, Fa
     let again = Named { plugin: Some(plugin.clone()), tenant: Some(tenant.clone()), ..named.clone() };
     app.lane(&plugin)
         .exclusive(move |shared| {
-            let tx = shared.begin()?;
-            let changed = changed(&tx, verb, &tenant, &named, of.clock.now())
-                .and_then(|wakes| tx.commit().map(|()| wakes).map_err(Failure::from));
-            let wakes = changed.inspect_err(|_| {
-                // An idle lane must not go on holding the lock.
-                tx.rollback();
-            })?;
+            let wakes = shared.transact(|tx| changed(tx, verb, &tenant, &named, of.clock.now()))?;
             Committed(of.flows.clone()).committed(&id, wakes);
             Ok::<_, Failure>(())
         })

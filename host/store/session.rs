@@ -7,6 +7,9 @@ use std::time::Instant;
 use super::{StoreError, postgres, sqlite};
 use crate::schema::Dialect;
 
+/// Tries of the host's own work that runs into other transactions.
+const TRIES: usize = 10;
+
 /// Where a plugin's rows rest.
 #[derive(Clone, Debug)]
 pub enum Database {
@@ -91,7 +94,26 @@ impl Shared {
         }
     }
 
-    /// The same for the next try of what was begun last, whose fate was [`Fate::Again`].
+    /// Does the host's own work in a transaction and commits it; what runs into another transaction is done again, a few
+    /// times.
+    ///
+    /// # Errors
+    /// What `work` gives, or when the database fails. Nothing is kept then.
+    pub fn transact<R, E: From<StoreError>>(&self, mut work: impl FnMut(&Tx) -> Result<R, E>) -> Result<R, E> {
+        let mut tx = self.begin()?;
+        for _ in 1..TRIES {
+            let done = work(&tx).and_then(|done| tx.commit().map(|()| done).map_err(E::from));
+            if done.is_ok() || tx.fate() != Fate::Again {
+                // An idle lane must not go on holding a lock; where nothing is open any more this does nothing.
+                return done.inspect_err(|_| tx.rollback());
+            }
+            tx = self.begin_again()?;
+        }
+        let done = work(&tx).and_then(|done| tx.commit().map(|()| done).map_err(E::from));
+        done.inspect_err(|_| tx.rollback())
+    }
+
+    /// The same as [`Shared::begin`] for the next try of what was begun last, whose fate was [`Fate::Again`].
     ///
     /// # Errors
     /// As [`Shared::begin`].

@@ -4,7 +4,7 @@
 use std::collections::BTreeSet;
 
 use super::host;
-use super::proxy::{AFTER, BEFORE, Proxy};
+use super::proxy::{Cut, Proxy};
 use crate::support::host::Host;
 use crate::support::postgres::{self, Cluster};
 use crate::support::{long, process};
@@ -41,14 +41,14 @@ fn commit_whose_answer_is_lost_is_found_by_its_key_before_the_caller_hears() {
     let proxy = Proxy::new(&postgres::cluster().folder);
     let host = host(&proxy.url(&direct), |_| {});
     host.post("shop", "add", "warm", r#"{"code":"warm"}"#).data();
-    for (round, how) in [AFTER, BEFORE, AFTER, BEFORE].into_iter().enumerate() {
+    for (round, how) in [Cut::After, Cut::Before, Cut::After, Cut::Before].into_iter().enumerate() {
         let (key, body) = (format!("k{round}"), format!(r#"{{"code":"c{round}"}}"#));
-        proxy.cut(how);
+        proxy.cut(how, &format!("c{round}"));
         let answer = host.post("shop", "add", &key, &body);
         assert!(proxy.has_cut());
         assert_eq!(answer.data()["created"], true, "round {round}");
         // Where it had committed, the answer is the record's.
-        assert_eq!(answer.replayed, how == AFTER, "round {round}");
+        assert_eq!(answer.replayed, how == Cut::After, "round {round}");
         assert!(host.post("shop", "add", &key, &body).replayed);
     }
     for table in ["item", "_oncehost_keys", "_oncehost_events"] {
@@ -62,13 +62,14 @@ fn commit_without_a_key_whose_answer_is_lost_is_told_as_unknown_and_not_run_agai
     let proxy = Proxy::new(&postgres::cluster().folder);
     let host = host(&proxy.url(&direct), |_| {});
     host.post("shop", "add", "warm", r#"{"code":"warm"}"#).data();
-    for how in [AFTER, BEFORE] {
-        proxy.cut(how);
-        let answer = host.read("shop", "claim", &format!(r#"{{"name":"n{how}"}}"#));
+    for how in [Cut::After, Cut::Before] {
+        let name = format!("name-{how:?}");
+        proxy.cut(how, &name);
+        let answer = host.read("shop", "claim", &format!(r#"{{"name":"{name}"}}"#));
         assert_eq!((answer.status, answer.error().as_str()), (503, "UNAVAILABLE"), "{}", answer.body);
         assert!(answer.json()["detail"].as_str().unwrap().contains("unknown"), "{}", answer.body);
     }
-    assert_eq!(host.rows("shop", "SELECT name FROM loose"), [[format!("n{AFTER}")]]);
+    assert_eq!(host.rows("shop", "SELECT name FROM loose"), [["name-After"]]);
 }
 
 #[test]
