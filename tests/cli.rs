@@ -90,7 +90,7 @@ fn wrong_use_is_code_2_with_a_way_out() {
         (vec!["invoke", "tell", "echo", "--tenant", "a/b"], "1 to 64 letters"),
         (vec!["dev", "--listen", "0.0.0.0:7070"], "127.0.0.1:7070"),
         (vec!["dev", "--listen", "nowhere"], "ADDRESS:PORT"),
-        (vec!["dev", "--store", "postgres://db"], "SQLite"),
+        (vec!["dev", "--store", "mysql://db"], "postgres://USER"),
         (vec!["dev", "--config", "none.toml"], "none.toml"),
         (vec!["dev", "--log", "=="], "debug,script=info"),
     ] {
