@@ -78,6 +78,12 @@ pub trait Cause: Send + Sync + Debug {
 
     /// Whether a claim finds out, after a commit whose outcome is unknown, what became of it.
     fn is_recorded(&self) -> bool;
+
+    /// Once claimed: a number that is the same for each try of one intent, and another for a later intent that may use
+    /// the same key, since the first one's record is no longer kept. `None`: a key has one intent for ever.
+    fn intent(&self) -> Option<i64> {
+        None
+    }
 }
 
 /// What a claim found.
@@ -238,7 +244,8 @@ fn run(invocation: &Invocation, engine: Option<&mut Engine>, tx: &Tx) -> Result<
         limits: &invocation.limits,
         step: None,
     };
-    let bindings = bindings();
+    let mut bindings = bindings();
+    bindings.intent = invocation.cause.intent();
     let wakes = bindings.wakes();
     let began = Instant::now();
     let ran = engine.run(&call, Box::new(bindings));

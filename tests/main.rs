@@ -21,4 +21,6 @@ mod new;
 mod npm;
 mod operations;
 mod reload;
+#[cfg(feature = "crash-points")]
+mod schema;
 mod tidy;

@@ -96,6 +96,8 @@ pub struct Bindings {
     payload_limit: usize,
     /// How many events each topic got in this run, for the keys of those without one.
     pub published: HashMap<String, u32>,
+    /// See [`crate::invoke::Cause::intent`].
+    pub intent: Option<i64>,
     /// What is to happen once the transaction has committed.
     wakes: Rc<RefCell<Wakes>>,
 }
@@ -103,7 +105,7 @@ pub struct Bindings {
 impl Bindings {
     /// The bindings of one run, acting in the transaction that `tx` holds.
     pub fn new(scope: Scope, tx: Tx, payload_limit: usize) -> Self {
-        Self { scope, tx, payload_limit, published: HashMap::new(), wakes: Rc::default() }
+        Self { scope, tx, payload_limit, published: HashMap::new(), intent: None, wakes: Rc::default() }
     }
 
     /// What is to happen once the transaction has committed: filled while the script runs.
