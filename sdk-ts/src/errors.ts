@@ -95,10 +95,15 @@ export function refusal(response: Response, text: string): OncehostError {
 
 /** The members of a JSON object; `undefined` where the text is something else. */
 export function asObject(text: string): Record<string, unknown> | undefined {
+  const value = parsed(text)
+  return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
+}
+
+/** The value of a JSON text; the text itself where it is none. */
+export function parsed(text: string): unknown {
   try {
-    const value: unknown = JSON.parse(text)
-    return typeof value === 'object' && value !== null ? (value as Record<string, unknown>) : undefined
+    return JSON.parse(text)
   } catch {
-    return undefined
+    return text
   }
 }

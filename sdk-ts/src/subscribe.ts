@@ -1,5 +1,5 @@
 import type { Context } from './context.ts'
-import { asObject, refusal } from './errors.ts'
+import { parsed, refusal } from './errors.ts'
 import { delay, limited, pause } from './patience.ts'
 
 /** One event, as the host sends it. */
@@ -141,10 +141,6 @@ async function handle({ id, event, data }: Message, options: SubscribeOptions, s
   } catch (error) {
     throw new Thrown(error)
   }
-}
-
-function parsed(text: string): unknown {
-  return asObject(text) ?? text
 }
 
 interface Message {
