@@ -54,9 +54,8 @@ fn input(schema: &Reader<'_>) -> Option<InputSchema> {
         schema.fault("must be a JSON Schema, an object such as { type: 'object', properties: { … } }");
         return None;
     }
-    // Formats too: an author who writes `date-time` means it.
-    match jsonschema::options().should_validate_formats(true).build(schema.value) {
-        Ok(validator) => Some(InputSchema { source: schema.value.clone(), validator }),
+    match InputSchema::new(schema.value) {
+        Ok(input) => Some(input),
         Err(error) => {
             let pointer = error.instance_path().to_string();
             let mut at = schema.again();
