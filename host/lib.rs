@@ -21,6 +21,7 @@ pub mod store;
 
 pub mod plugin;
 pub mod script;
+pub mod types;
 
 pub mod auth;
 pub mod backup;

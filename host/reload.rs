@@ -13,6 +13,7 @@ use crate::failure::{Code, Failure};
 use crate::plugin::watch::{Heard, Watch};
 use crate::plugin::{Change, Fault, Plugin, Registry, Wanted, What};
 use crate::tables::{self, SchemaVerb};
+use crate::types;
 
 /// What a reload did.
 #[derive(Debug)]
@@ -47,6 +48,9 @@ pub async fn reload(app: &Arc<App>, wanted: Wanted, since: Instant) -> Result<Re
         for plugin in &differ {
             report.tables.push(apply(app, plugin).await);
         }
+    }
+    if app.settings.dev && !report.changes.is_empty() {
+        report.tables.extend(types::write_all(&next));
     }
     app.swap(next, !report.changes.is_empty());
     report.took = since.elapsed();

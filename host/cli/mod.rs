@@ -21,6 +21,7 @@ mod sample;
 mod schema;
 mod serve;
 mod token;
+mod types;
 
 /// Runs TypeScript plugins and makes every write they do safe to repeat.
 #[derive(Debug, Parser)]
@@ -75,6 +76,7 @@ enum Command {
     Restore(backup::Restore),
     Doctor(doctor::Doctor),
     Token(token::Token),
+    Types(types::Types),
 }
 
 /// Why a command did not do its work.
@@ -158,6 +160,7 @@ fn run(cli: Cli) -> Result<(), Fail> {
             Command::Restore(command) => command.run(settings).await,
             Command::Doctor(command) => command.run(settings).await,
             Command::Token(command) => command.run(settings).await,
+            Command::Types(command) => command.run(settings).await,
         }
     });
     // Whatever still blocks a thread must not keep the process.
@@ -213,6 +216,7 @@ mod tests {
             "token create",
             "token list",
             "token revoke",
+            "types",
         ] {
             let line = format!("oncehost {command} --help").replace("  ", " ");
             let help = parse(&line).unwrap_err().to_string();

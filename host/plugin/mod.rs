@@ -34,6 +34,9 @@ pub mod watch;
 
 pub use manifest::is_id;
 
+/// The file in a plugin's folder that its generated types are in. The host writes it and does not read it.
+pub const TYPES_FILE: &str = "oncehost.d.ts";
+
 /// A loaded plugin. A reload builds the next one; running work ends on the one it began with.
 #[derive(Debug)]
 pub struct Plugin {

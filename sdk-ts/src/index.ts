@@ -25,6 +25,14 @@ export type { Reply } from './call.ts'
 // eslint-disable-next-line @typescript-eslint/no-empty-object-type -- filled by declaration merging
 export interface Plugins {}
 
+/** The topics that your host's plugins publish, as far as they are written out; for your editor to complete. */
+// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- filled by declaration merging
+export interface Topics {}
+
+/** A topic: any string, the known ones first. */
+// eslint-disable-next-line @typescript-eslint/ban-types -- keeps the names in the editor's list, and takes others
+export type TopicName = (keyof Topics & string) | (string & {})
+
 /** The name of a plugin: any string until {@link Plugins} has some. */
 export type PluginName = [keyof Plugins] extends [never] ? string : keyof Plugins & string
 

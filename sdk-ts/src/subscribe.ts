@@ -1,5 +1,6 @@
 import type { Context } from './context.ts'
 import { parsed, refusal } from './errors.ts'
+import type { TopicName } from './index.ts'
 import { delay, limited, pause } from './patience.ts'
 
 /** One event, as the host sends it. */
@@ -54,7 +55,7 @@ export interface Subscription {
  * Listens to topics. Lost connections are made again behind the last event that was handled, so there is no gap and no
  * double. The credentials go in a header, where no log of addresses has them.
  */
-export function subscribe<T = unknown>(ctx: Context, topics: readonly string[], options: SubscribeOptions<T>): Subscription {
+export function subscribe<T = unknown>(ctx: Context, topics: readonly TopicName[], options: SubscribeOptions<T>): Subscription {
   const stop = new AbortController()
   const stopped = () => stop.abort(options.signal?.reason)
   if (options.signal?.aborted) stopped()

@@ -19,8 +19,16 @@ interface Binding {
   video_file_id: string
 }
 
+interface Outcome {
+  event_id: string
+  bound: boolean
+  status: string
+  video_file_id: string | null
+  workflow_id: string | null
+}
+
 /** Binds a video to an event that waits for one, and starts what comes after. Of racing callers one binds. */
-export function handle({ event_id, video_file_id }: Binding, _ctx: HandlerCtx) {
+export function handle({ event_id, video_file_id }: Binding, _ctx: HandlerCtx): Outcome {
   const { affected } = must(store.update(
     'lane_change_event',
     { id: { eq: event_id }, status: { eq: PENDING } },

@@ -1,4 +1,4 @@
-import type { ActionConfig } from '@oncehost/sdk/plugin'
+import type { ActionConfig, Row } from '@oncehost/sdk/plugin'
 import { findEvent } from '../../lib/event.ts'
 
 export const config = {
@@ -11,6 +11,6 @@ export const config = {
 } satisfies ActionConfig
 
 /** One event, whole. */
-export function handle(input: { event_id: string }) {
+export function handle(input: { event_id: string }): Row<'lane_change_event'> {
   return findEvent(input.event_id)
 }

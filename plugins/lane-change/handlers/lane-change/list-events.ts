@@ -1,4 +1,4 @@
-import type { ActionConfig, Where } from '@oncehost/sdk/plugin'
+import type { ActionConfig, Row, Where } from '@oncehost/sdk/plugin'
 import { INSTANT } from '../../lib/instant.ts'
 import { must } from '../../lib/must.ts'
 
@@ -31,8 +31,13 @@ interface Query {
   cursor?: string
 }
 
+interface Page {
+  events: readonly Row<'lane_change_event'>[]
+  next_cursor: string | null
+}
+
 /** A page of events by the time of crossing. The next page is asked for with the same filters and `cursor`. */
-export function handle(query: Query) {
+export function handle(query: Query): Page {
   const where: Where<'lane_change_event'> = {}
   if (query.region_id !== undefined) where.region_id = { eq: query.region_id }
   if (query.obj_id !== undefined) where.obj_id = { eq: query.obj_id }

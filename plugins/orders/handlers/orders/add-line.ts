@@ -16,8 +16,14 @@ export const config = {
   },
 } satisfies ActionConfig
 
+interface Added {
+  order_id: string
+  added_cents: number
+  total_cents: number
+}
+
 /** Puts more on an open order. */
-export function handle({ order_id, sku, quantity }: { order_id: string; sku: string; quantity: number }, _ctx: HandlerCtx) {
+export function handle({ order_id, sku, quantity }: { order_id: string; sku: string; quantity: number }, _ctx: HandlerCtx): Added {
   if (findOrder(order_id).status !== 'open') throw notOpen(order_id)
   const { count } = must(store.count('order_line', { order_id: { eq: order_id }, sku: { ne: sku } }))
   if (count >= 100) throw new BizError('ORDER_FULL', 'An order has 100 lines at most.', { status: 409 })

@@ -11,8 +11,14 @@ export const config = {
   },
 } satisfies ActionConfig
 
+interface Outcome {
+  order_id: string
+  cancelled: boolean
+  status: string
+}
+
 /** Cancels an open order and puts its goods back into stock. */
-export function handle({ order_id }: { order_id: string }, ctx: HandlerCtx) {
+export function handle({ order_id }: { order_id: string }, ctx: HandlerCtx): Outcome {
   const { affected } = must(store.update(
     'customer_order',
     { id: { eq: order_id }, status: { eq: 'open' } },

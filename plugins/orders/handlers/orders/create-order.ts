@@ -35,8 +35,16 @@ interface Order {
   lines: Wanted[]
 }
 
+interface Made {
+  order_id: string
+  created: boolean
+  status: string
+  total_cents: number
+  lines: number
+}
+
 /** Makes an order with its lines, once for each order_number, and tells both the shop and the audit. */
-export function handle({ order_number, customer, ship_to, lines }: Order, ctx: HandlerCtx) {
+export function handle({ order_number, customer, ship_to, lines }: Order, ctx: HandlerCtx): Made {
   const { record, created } = must(store.createIfAbsent(
     'customer_order',
     { order_number, customer, ship_to },

@@ -1,4 +1,4 @@
-import type { ActionConfig } from '@oncehost/sdk/plugin'
+import type { ActionConfig, Row } from '@oncehost/sdk/plugin'
 import { findOrder, linesOf } from '../../lib/order.ts'
 
 export const config = {
@@ -11,6 +11,6 @@ export const config = {
 } satisfies ActionConfig
 
 /** One order with its lines. */
-export function handle({ order_id }: { order_id: string }) {
+export function handle({ order_id }: { order_id: string }): Row<'customer_order'> & { lines: readonly Row<'order_line'>[] } {
   return { ...findOrder(order_id), lines: linesOf(order_id) }
 }

@@ -1,4 +1,4 @@
-import type { ActionConfig, Where } from '@oncehost/sdk/plugin'
+import type { ActionConfig, Row, Where } from '@oncehost/sdk/plugin'
 import { must } from '../../lib/must.ts'
 
 export const config = {
@@ -28,8 +28,13 @@ interface Query {
   cursor?: string
 }
 
+interface Page {
+  orders: readonly Row<'customer_order'>[]
+  next_cursor: string | null
+}
+
 /** A page of orders. The next page is asked for with the same filters, the same sort, and `cursor`. */
-export function handle(query: Query) {
+export function handle(query: Query): Page {
   const where: Where<'customer_order'> = {}
   if (query.customer !== undefined) where.customer = { eq: query.customer }
   if (query.status !== undefined) where.status = { in: query.status }

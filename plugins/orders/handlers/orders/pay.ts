@@ -14,8 +14,15 @@ export const config = {
   },
 } satisfies ActionConfig
 
+interface Outcome {
+  order_id: string
+  paid: boolean
+  status: string
+  paid_at: string | null
+}
+
 /** Takes the payment of an open order, to the cent. Of racing payments one is taken. */
-export function handle({ order_id, amount_cents }: { order_id: string; amount_cents: number }, ctx: HandlerCtx) {
+export function handle({ order_id, amount_cents }: { order_id: string; amount_cents: number }, ctx: HandlerCtx): Outcome {
   const { affected } = must(store.update(
     'customer_order',
     { id: { eq: order_id }, status: { eq: 'open' }, total_cents: { eq: amount_cents } },

@@ -22,8 +22,13 @@ interface Delivery {
   quantity: number
 }
 
+interface Stock {
+  product_id: string
+  on_hand: number
+}
+
 /** Goods came in: makes the product or brings its name and price up to date, and adds to its stock. */
-export function handle({ sku, name, price_cents, quantity }: Delivery, _ctx: HandlerCtx) {
+export function handle({ sku, name, price_cents, quantity }: Delivery, _ctx: HandlerCtx): Stock {
   const { record } = must(store.createIfAbsent('product', { sku, name, price_cents }, ['sku']))
   must(store.update('product', { id: { eq: record.id } }, { name, price_cents, on_hand: { inc: quantity } }))
   return { product_id: record.id, on_hand: record.on_hand + quantity }
