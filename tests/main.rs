@@ -21,3 +21,4 @@ mod npm;
 mod operations;
 mod reload;
 mod tidy;
+mod types;

@@ -32,7 +32,8 @@ impl Dev {
         let app = serve::open(Settings { dev: true, apply_schema: self.apply_schema, ..settings })?;
         let server = Server::start(app).await?;
         let tables = if self.apply_schema { apply(server.app()).await } else { pending(server.app()).await };
-        let types: String = types::write_all(&server.app().registry()).iter().map(|line| format!("\n{line}\n")).collect();
+        let types: String =
+            types::write_all(&server.app().registry()).iter().map(|line| format!("\n{line}\n")).collect();
         let greeted = print(&format!("{}{tables}{types}", greeting(server.app(), server.address())));
         if greeted != Err(Fail::Pipe) {
             greeted?;

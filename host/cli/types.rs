@@ -14,8 +14,10 @@ use crate::types;
 
 /// Write TypeScript types: of tables, flows and topics for plugins, of actions for those who call them
 #[derive(Debug, Args)]
-#[command(after_help = "Each plugin gets its types as oncehost.d.ts in its folder, where tsc finds them. A page or program that calls \
-    gets its types with --client.\n\nExample: oncehost types --client web/oncehost.d.ts")]
+#[command(
+    after_help = "Each plugin gets its types as oncehost.d.ts in its folder, where tsc finds them. A page or program that calls \
+    gets its types with --client.\n\nExample: oncehost types --client web/oncehost.d.ts"
+)]
 pub(super) struct Types {
     /// Id of the plugin; all of them without it
     plugin: Option<String>,
@@ -52,13 +54,16 @@ impl Types {
             done.push(self.bring(path, &types::caller(plugins.iter().map(AsRef::as_ref)))?);
         }
         print(&if self.json { format!("{:#}", as_json(&plugins, &done)) } else { shown(&done) + &silent(&plugins) })?;
-        let broken: Vec<&String> = registry.broken.keys().filter(|name| self.plugin.as_ref().is_none_or(|it| it == *name)).collect();
+        let broken: Vec<&String> =
+            registry.broken.keys().filter(|name| self.plugin.as_ref().is_none_or(|it| it == *name)).collect();
         for (name, faults) in registry.broken.iter().filter(|(name, _)| broken.contains(name)) {
             complain(&format!("{name} does not load, and so has no types:"));
             faults.iter().for_each(|fault| complain(&format!("  {}", fault.to_string().replace('\n', "\n  "))));
         }
         if self.check && done.iter().any(|file| file.what == "stale") {
-            return Err(Fail::Failed("types are not up to date; run oncehost types and commit what it writes".to_owned()));
+            return Err(Fail::Failed(
+                "types are not up to date; run oncehost types and commit what it writes".to_owned(),
+            ));
         }
         if broken.is_empty() { Ok(()) } else { Err(Fail::Said) }
     }
@@ -94,7 +99,8 @@ fn shown(done: &[Done]) -> String {
 /// The actions whose results callers know nothing of, and what would tell them.
 fn silent(plugins: &[Arc<Plugin>]) -> String {
     let actions = plugins.iter().flat_map(|plugin| plugin.actions.values());
-    let names: Vec<&str> = actions.filter(|action| action.output.is_none()).map(|action| action.name.as_str()).collect();
+    let names: Vec<&str> =
+        actions.filter(|action| action.output.is_none()).map(|action| action.name.as_str()).collect();
     if names.is_empty() {
         return String::new();
     }
@@ -107,9 +113,7 @@ fn silent(plugins: &[Arc<Plugin>]) -> String {
 
 fn as_json(plugins: &[Arc<Plugin>], done: &[Done]) -> Json {
     let files: Vec<Json> = done.iter().map(|file| json!({ "file": file.path, "state": file.what })).collect();
-    let action = |action: &crate::plugin::Action| {
-        json!({ "name": action.name, "input": action.input.as_ref().map(|input| &input.source), "output": action.output })
-    };
+    let action = |action: &crate::plugin::Action| json!({ "name": action.name, "input": action.input.as_ref().map(|input| &input.source), "output": action.output });
     let of = |plugin: &Arc<Plugin>| {
         json!({
             "id": plugin.id, "topics": plugin.topics,

@@ -41,14 +41,14 @@ pub(super) fn actions(plugin: &Plugin, printer: &mut Printer) -> String {
     let mut out = "{\n".to_owned();
     for action in plugin.actions.values() {
         let prefix = format!("{}_{}", plugin.id, action.name);
-        let input = action.input.as_ref().map_or_else(
-            || "unknown".to_owned(),
-            |input| printer.print(&input.source, &prefix, Way::In, 8),
-        );
-        let output = action.output.as_ref().map_or_else(
-            || "unknown".to_owned(),
-            |output| printer.print(output, &prefix, Way::Out, 8),
-        );
+        let input = action
+            .input
+            .as_ref()
+            .map_or_else(|| "unknown".to_owned(), |input| printer.print(&input.source, &prefix, Way::In, 8));
+        let output = action
+            .output
+            .as_ref()
+            .map_or_else(|| "unknown".to_owned(), |output| printer.print(output, &prefix, Way::Out, 8));
         let kind = match action.kind {
             Kind::Write => "write",
             Kind::Read => "read",

@@ -58,7 +58,9 @@ impl Printer {
         } else if let Some(own) = self.kinds(root, members, indent, depth) {
             parts.push(own);
         }
-        for (keyword, between, none) in [("anyOf", " | ", "never"), ("oneOf", " | ", "never"), ("allOf", " & ", "unknown")] {
+        for (keyword, between, none) in
+            [("anyOf", " | ", "never"), ("oneOf", " | ", "never"), ("allOf", " & ", "unknown")]
+        {
             if let Some(all) = members.get(keyword).and_then(Json::as_array) {
                 let all: Vec<String> = all.iter().map(|part| self.ty(root, part, indent, depth + 1)).collect();
                 parts.push(joined(all.into_iter(), between, none));

@@ -7,9 +7,9 @@ use std::collections::HashMap;
 use oxc::allocator::Allocator;
 use oxc::ast::ast::{
     BindingPattern, Comment, Declaration, Expression, FormalParameters, Function, ImportDeclarationSpecifier,
-    PropertyKey, Statement, TSEnumDeclaration, TSEnumMemberName, TSInterfaceDeclaration, TSSignature,
-    TSTupleElement, TSType, TSTypeAliasDeclaration, TSTypeAnnotation, TSTypeName, TSTypeOperatorOperator,
-    TSTypeParameterDeclaration, TSTypeQueryExprName, VariableDeclaration, VariableDeclarationKind,
+    PropertyKey, Statement, TSEnumDeclaration, TSEnumMemberName, TSInterfaceDeclaration, TSSignature, TSTupleElement,
+    TSType, TSTypeAliasDeclaration, TSTypeAnnotation, TSTypeName, TSTypeOperatorOperator, TSTypeParameterDeclaration,
+    TSTypeQueryExprName, VariableDeclaration, VariableDeclarationKind,
 };
 use oxc::parser::Parser;
 use oxc::span::{GetSpan, SourceType};
@@ -138,7 +138,9 @@ impl Reader<'_> {
             let from = import.source.value.to_string();
             for specifier in import.specifiers.iter().flatten() {
                 let (local, name) = match specifier {
-                    ImportDeclarationSpecifier::ImportSpecifier(it) => (&it.local, Some(it.imported.name().to_string())),
+                    ImportDeclarationSpecifier::ImportSpecifier(it) => {
+                        (&it.local, Some(it.imported.name().to_string()))
+                    }
                     ImportDeclarationSpecifier::ImportDefaultSpecifier(it) => (&it.local, Some("default".to_owned())),
                     ImportDeclarationSpecifier::ImportNamespaceSpecifier(it) => (&it.local, None),
                 };
@@ -274,7 +276,9 @@ impl Reader<'_> {
                     let signature = self.function(function, doc.clone());
                     self.file.functions.insert(name, signature);
                 }
-                Some(value) if variable.kind == VariableDeclarationKind::Const && declarator.type_annotation.is_none() => {
+                Some(value)
+                    if variable.kind == VariableDeclarationKind::Const && declarator.type_annotation.is_none() =>
+                {
                     if let Some(ty) = constant(value) {
                         self.file.values.insert(name, ty);
                     }
@@ -301,7 +305,9 @@ impl Reader<'_> {
     }
 
     fn parameters(&self, all: Option<&TSTypeParameterDeclaration<'_>>) -> Vec<(String, Option<Ty>)> {
-        let one = |it: &oxc::ast::ast::TSTypeParameter<'_>| (it.name.name.to_string(), it.default.as_ref().map(|ty| self.ty(ty)));
+        let one = |it: &oxc::ast::ast::TSTypeParameter<'_>| {
+            (it.name.name.to_string(), it.default.as_ref().map(|ty| self.ty(ty)))
+        };
         all.iter().flat_map(|all| &all.params).map(one).collect()
     }
 
@@ -402,11 +408,11 @@ impl Reader<'_> {
 
     fn item(&self, element: &TSTupleElement<'_>) -> Item {
         match element {
-            TSTupleElement::TSOptionalType(it) => Item { ty: self.ty(&it.type_annotation), optional: true, rest: false },
-            TSTupleElement::TSRestType(it) => Item { ty: self.ty(&it.type_annotation), optional: false, rest: true },
-            TSTupleElement::TSNamedTupleMember(it) => {
-                Item { optional: it.optional, ..self.item(&it.element_type) }
+            TSTupleElement::TSOptionalType(it) => {
+                Item { ty: self.ty(&it.type_annotation), optional: true, rest: false }
             }
+            TSTupleElement::TSRestType(it) => Item { ty: self.ty(&it.type_annotation), optional: false, rest: true },
+            TSTupleElement::TSNamedTupleMember(it) => Item { optional: it.optional, ..self.item(&it.element_type) },
             other_element => {
                 let ty = other_element.as_ts_type().map(|ty| self.ty(ty));
                 let ty = ty.unwrap_or_else(|| other("a tuple's element of a rare kind", element.span().start));
@@ -419,7 +425,8 @@ impl Reader<'_> {
     fn doc(&self, start: u32) -> Doc {
         let of_token = self.comments.iter().filter(|comment| comment.attached_to == start && comment.is_block());
         let texts = of_token.filter_map(|it| self.source.get(it.span.start as usize..it.span.end as usize));
-        texts.filter(|text| text.starts_with("/**")).next_back().map(tags::read).unwrap_or_default()
+        let mut texts = texts.filter(|text| text.starts_with("/**"));
+        texts.next_back().map(tags::read).unwrap_or_default()
     }
 }
 

@@ -88,7 +88,12 @@ impl Files {
         self.exported_once(file, name, &mut HashSet::new())
     }
 
-    fn exported_once(&mut self, file: usize, name: &str, seen: &mut HashSet<(usize, String)>) -> Option<(usize, String)> {
+    fn exported_once(
+        &mut self,
+        file: usize,
+        name: &str,
+        seen: &mut HashSet<(usize, String)>,
+    ) -> Option<(usize, String)> {
         if !seen.insert((file, name.to_owned())) {
             return None;
         }

@@ -14,7 +14,8 @@ pub(super) fn row(table: &Table) -> Json {
 pub(super) fn new_row(table: &Table) -> Json {
     let columns = table.columns.iter().filter(|column| column.script_name() == column.name);
     object(columns.map(|column| {
-        let filled = !column.not_null || column.default.is_some() || column.name == "id" && column.ty == ColumnType::Text;
+        let filled =
+            !column.not_null || column.default.is_some() || column.name == "id" && column.ty == ColumnType::Text;
         (column.name.as_str(), column_schema(column), !filled)
     }))
 }

@@ -81,8 +81,16 @@ impl<'s> Shapes<'s> {
             Kind::String => typed("string"),
             Kind::Object => json!({ "type": ["object", "array"] }),
             Kind::BigInt if self.way == Way::Out => json!({ "type": "string", "pattern": "^-?[0-9]+$" }),
-            Kind::BigInt => return self.refuse(file, ty.at, "JSON has no bigint: take a string, and make it one with BigInt(…)"),
-            Kind::Undefined => return self.refuse(file, ty.at, "JSON has no undefined here: write `name?: type` for what may be missing, and null for nothing"),
+            Kind::BigInt => {
+                return self.refuse(file, ty.at, "JSON has no bigint: take a string, and make it one with BigInt(…)");
+            }
+            Kind::Undefined => {
+                return self.refuse(
+                    file,
+                    ty.at,
+                    "JSON has no undefined here: write `name?: type` for what may be missing, and null for nothing",
+                );
+            }
             Kind::Literal(Json::Null) => typed("null"),
             Kind::Literal(value) => json!({ "const": value }),
             Kind::Array(items) => json!({ "type": "array", "items": self.shape(file, items, scope)? }),
@@ -100,7 +108,13 @@ impl<'s> Shapes<'s> {
             Kind::Access(object, index) => self.access(file, ty.at, object, index, scope)?,
             Kind::TypeOf(name) => match self.files.value(file, name) {
                 Some((home, ty)) => self.shape(home, &ty, &Scope::new())?,
-                None => return self.refuse(file, ty.at, format!("`typeof {name}` is known only of constants: a literal, or one written `as const`")),
+                None => {
+                    return self.refuse(
+                        file,
+                        ty.at,
+                        format!("`typeof {name}` is known only of constants: a literal, or one written `as const`"),
+                    );
+                }
             },
             Kind::KeyOf(object) => {
                 let object = self.shape(file, object, scope)?;
@@ -172,7 +186,8 @@ impl<'s> Shapes<'s> {
         }
         match self.files.find(file, name) {
             Found::Type(home, local, named) => {
-                let arguments = arguments.iter().map(|ty| self.shape(file, ty, scope)).collect::<Result<Vec<_>, _>>()?;
+                let arguments =
+                    arguments.iter().map(|ty| self.shape(file, ty, scope)).collect::<Result<Vec<_>, _>>()?;
                 self.declared(home, &local, &named, arguments)
             }
             Found::Sdk(name) => self.of_sdk(file, at, &name, arguments),
@@ -257,16 +272,19 @@ impl<'s> Shapes<'s> {
             ("Record", Some(keys), Some(values)) => match literals(&keys) {
                 Some(names) => {
                     let names: Vec<&str> = names.iter().filter_map(Json::as_str).collect();
-                    let properties: Map<String, Json> = names.iter().map(|name| ((*name).to_owned(), values.clone())).collect();
+                    let properties: Map<String, Json> =
+                        names.iter().map(|name| ((*name).to_owned(), values.clone())).collect();
                     Ok(json!({ "type": "object", "properties": properties, "required": names }))
                 }
                 None if keys == typed("string") => Ok(json!({ "type": "object", "additionalProperties": values })),
                 None => self.refuse(file, at, "a Record has string keys, or names"),
             },
-            ("Partial" | "Required" | "Pick" | "Omit", Some(object), keys) => match changed(name, &object, keys.as_ref()) {
-                Some(schema) => Ok(schema),
-                None => self.refuse(file, at, format!("`{name}` is known only of types with named members")),
-            },
+            ("Partial" | "Required" | "Pick" | "Omit", Some(object), keys) => {
+                match changed(name, &object, keys.as_ref()) {
+                    Some(schema) => Ok(schema),
+                    None => self.refuse(file, at, format!("`{name}` is known only of types with named members")),
+                }
+            }
             ("Exclude" | "Extract", Some(from), Some(what)) => match (literals(&from), literals(&what)) {
                 (Some(from), Some(what)) => {
                     let keep = from.into_iter().filter(|value| what.contains(value) == (name == "Extract"));
@@ -274,7 +292,11 @@ impl<'s> Shapes<'s> {
                 }
                 _ => self.refuse(file, at, format!("`{name}` is known only of literals")),
             },
-            _ => self.refuse(file, at, format!("`{name}` is not declared in the plugin, or is nothing that JSON can carry")),
+            _ => self.refuse(
+                file,
+                at,
+                format!("`{name}` is not declared in the plugin, or is nothing that JSON can carry"),
+            ),
         }
     }
 
@@ -283,7 +305,8 @@ impl<'s> Shapes<'s> {
         if matches!(index.kind, Kind::Number) {
             let items = object.get("prefixItems").and_then(Json::as_array).cloned();
             let items = items.or_else(|| object.get("items").map(|items| vec![items.clone()]));
-            return items.map_or_else(|| self.refuse(file, at, "`[number]` is known only of arrays"), |it| Ok(union(it)));
+            return items
+                .map_or_else(|| self.refuse(file, at, "`[number]` is known only of arrays"), |it| Ok(union(it)));
         }
         let index = self.shape(file, index, scope)?;
         let names = literals(&index).unwrap_or_default();
@@ -298,23 +321,23 @@ impl<'s> Shapes<'s> {
 
 /// What a promise is of; the type itself where it is none.
 fn promised(ty: &Ty) -> &Ty {
-    match &ty.kind {
-        Kind::Named(name, arguments) if name == "Promise" => arguments.first().map_or(ty, promised),
-        _ => ty,
+    if let Kind::Named(name, arguments) = &ty.kind
+        && name == "Promise"
+    {
+        return arguments.first().map_or(ty, promised);
     }
+    ty
 }
 
 /// A type without `undefined`, and whether that was in it.
 fn defined(ty: &Ty) -> (Option<Ty>, bool) {
-    match &ty.kind {
-        Kind::Undefined => (None, true),
-        Kind::Union(options) => {
-            let kept: Vec<Ty> = options.iter().filter(|ty| !matches!(ty.kind, Kind::Undefined)).cloned().collect();
-            let undefined = kept.len() < options.len();
-            (Some(Ty { kind: Kind::Union(kept), at: ty.at }), undefined)
-        }
-        _ => (Some(ty.clone()), false),
+    if matches!(ty.kind, Kind::Undefined) {
+        return (None, true);
     }
+    let Kind::Union(options) = &ty.kind else { return (Some(ty.clone()), false) };
+    let kept: Vec<Ty> = options.iter().filter(|ty| !matches!(ty.kind, Kind::Undefined)).cloned().collect();
+    let undefined = kept.len() < options.len();
+    (Some(Ty { kind: Kind::Union(kept), at: ty.at }), undefined)
 }
 
 fn properties(schema: &Json) -> Option<&Map<String, Json>> {
@@ -340,10 +363,8 @@ fn one_of(mut values: Vec<Json>) -> Json {
 /// The kinds of a schema that says nothing but those.
 fn kinds(schema: &Json) -> Option<Vec<Json>> {
     let members = schema.as_object().filter(|members| members.len() == 1)?;
-    match members.get("type")? {
-        Json::Array(kinds) => Some(kinds.clone()),
-        kind => Some(vec![kind.clone()]),
-    }
+    let kinds = members.get("type")?;
+    Some(kinds.as_array().cloned().unwrap_or_else(|| vec![kinds.clone()]))
 }
 
 /// One of several.
@@ -358,7 +379,12 @@ fn union(options: Vec<Json>) -> Json {
         }
     }
     let mut seen = Vec::new();
-    flat.retain(|option| !seen.contains(option) && { seen.push(option.clone()); true });
+    flat.retain(|option| {
+        !seen.contains(option) && {
+            seen.push(option.clone());
+            true
+        }
+    });
     if flat.iter().any(|option| *option == json!({})) {
         return json!({});
     }
@@ -376,7 +402,12 @@ fn union(options: Vec<Json>) -> Json {
     if let Some(all) = flat.iter().map(kinds).collect::<Option<Vec<_>>>() {
         let mut all = all.concat();
         let mut seen = Vec::new();
-        all.retain(|kind| !seen.contains(kind) && { seen.push(kind.clone()); true });
+        all.retain(|kind| {
+            !seen.contains(kind) && {
+                seen.push(kind.clone());
+                true
+            }
+        });
         return json!({ "type": all });
     }
     json!({ "anyOf": flat })
@@ -414,20 +445,14 @@ fn intersection(parts: Vec<Json>) -> Json {
     schema
 }
 
-fn without_null(schema: Json) -> Json {
-    match &schema {
-        Json::Object(members) => {
-            let is_null = |it: &Json| *it == typed("null") || *it == json!("null") || it.is_null();
-            let mut members = members.clone();
-            for list in ["anyOf", "enum", "type"] {
-                if let Some(all) = members.get_mut(list).and_then(Json::as_array_mut) {
-                    all.retain(|it| !is_null(it));
-                }
-            }
-            Json::Object(members)
+fn without_null(mut schema: Json) -> Json {
+    let is_null = |it: &Json| *it == typed("null") || *it == json!("null") || it.is_null();
+    for list in ["anyOf", "enum", "type"] {
+        if let Some(all) = schema.get_mut(list).and_then(Json::as_array_mut) {
+            all.retain(|it| !is_null(it));
         }
-        _ => schema,
     }
+    schema
 }
 
 /// `Partial`, `Required`, `Pick` and `Omit`.

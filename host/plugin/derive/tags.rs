@@ -125,11 +125,8 @@ pub(super) fn add(doc: &Doc, mut schema: Json) -> Result<Json, String> {
     if about.is_empty() {
         return Ok(schema);
     }
-    let mut whole = match schema {
-        Json::Object(members) => members,
-        // `true` with a description.
-        _ => Map::new(),
-    };
+    // `true` with a description is an object, too.
+    let mut whole = if let Json::Object(members) = schema { members } else { Map::new() };
     whole.extend(about);
     Ok(Json::Object(whole))
 }
@@ -178,7 +175,9 @@ fn constrain(schema: &mut Json, keyword: &str, value: &Json, holds_of: &[&str]) 
     }
     if keyword == "integer" {
         match members.get_mut("type") {
-            Some(Json::Array(kinds)) => kinds.iter_mut().filter(|kind| *kind == "number").for_each(|kind| *kind = "integer".into()),
+            Some(Json::Array(kinds)) => {
+                kinds.iter_mut().filter(|kind| *kind == "number").for_each(|kind| *kind = "integer".into())
+            }
             _ => drop(members.insert("type".to_owned(), Json::from("integer"))),
         }
     } else {

@@ -77,7 +77,10 @@ fn unions_are_as_short_as_they_can_be() {
         ("(string | null)[]", json!({ "type": "array", "items": { "type": ["string", "null"] } })),
         ("string | unknown", json!({})),
         ("string | never", json!({ "type": "string" })),
-        ("string | { a: 1 }", json!({ "anyOf": [{ "type": "string" }, { "type": "object", "properties": { "a": { "const": 1 } }, "required": ["a"] }] })),
+        (
+            "string | { a: 1 }",
+            json!({ "anyOf": [{ "type": "string" }, { "type": "object", "properties": { "a": { "const": 1 } }, "required": ["a"] }] }),
+        ),
     ] {
         assert_eq!(input(ty, ""), want, "{ty}");
     }
@@ -88,7 +91,10 @@ fn objects_have_their_members_and_stay_open() {
     let want = json!({ "type": "object", "properties": {
         "a": { "type": "string" }, "b": { "type": "number" }, "c d": { "type": "boolean" }, "e": { "type": "string" }, "7": {},
     }, "required": ["a", "c d", "7"] });
-    assert_eq!(input("{ a: string; b?: number; readonly 'c d': boolean; e: string | undefined; 7: unknown }", ""), want);
+    assert_eq!(
+        input("{ a: string; b?: number; readonly 'c d': boolean; e: string | undefined; 7: unknown }", ""),
+        want
+    );
     assert_eq!(input("{}", ""), json!({ "type": "object" }));
     let indexed = json!({ "type": "object", "properties": { "a": { "type": "number" } }, "required": ["a"], "additionalProperties": { "type": "number" } });
     assert_eq!(input("{ a: number; [key: string]: number }", ""), indexed);
@@ -101,9 +107,16 @@ fn arrays_and_tuples() {
         assert_eq!(input(ty, ""), strings, "{ty}");
     }
     let pair = json!([{ "type": "string" }, { "type": "number" }]);
-    assert_eq!(input("[string, number]", ""), json!({ "type": "array", "minItems": 2, "maxItems": 2, "prefixItems": pair }));
-    assert_eq!(input("[a: string, b?: number]", ""), json!({ "type": "array", "minItems": 1, "maxItems": 2, "prefixItems": pair }));
-    let rest = json!({ "type": "array", "minItems": 1, "items": { "type": "number" }, "prefixItems": [{ "type": "string" }] });
+    assert_eq!(
+        input("[string, number]", ""),
+        json!({ "type": "array", "minItems": 2, "maxItems": 2, "prefixItems": pair })
+    );
+    assert_eq!(
+        input("[a: string, b?: number]", ""),
+        json!({ "type": "array", "minItems": 1, "maxItems": 2, "prefixItems": pair })
+    );
+    let rest =
+        json!({ "type": "array", "minItems": 1, "items": { "type": "number" }, "prefixItems": [{ "type": "string" }] });
     assert_eq!(input("[string, ...number[]]", ""), rest);
 }
 
@@ -129,7 +142,10 @@ fn helper_types_of_the_language() {
     let ab = json!({ "type": "object", "properties": { "a": { "type": "string" }, "b": { "type": "number" } }, "required": ["a"] });
     assert_eq!(input("Pick<A, 'a' | 'b'>", base), ab);
     assert_eq!(input("Omit<A, 'c'>", base), ab);
-    assert_eq!(input("Record<string, number>", base), json!({ "type": "object", "additionalProperties": { "type": "number" } }));
+    assert_eq!(
+        input("Record<string, number>", base),
+        json!({ "type": "object", "additionalProperties": { "type": "number" } })
+    );
     assert_eq!(input("Record<'a' | 'b', 1>", base)["required"], json!(["a", "b"]));
     assert_eq!(input("keyof A", base), json!({ "enum": ["a", "b", "c"] }));
     assert_eq!(input("A['a']", base), json!({ "type": "string" }));
@@ -162,9 +178,18 @@ fn types_that_hold_themselves_are_references() {
 #[test]
 fn types_are_followed_through_the_plugin_s_files() {
     let found = derived(&[
-        ("handlers/a.ts", "import type { Order } from '../lib/types'\nimport * as all from '../lib/more.ts'\nexport const handle = async (input: { order: Order; unit: all.Unit }) => 1"),
-        ("lib/types.ts", "import { LIMITS, type Line as L } from './more.js'\nexport type { Renamed as Order }\ninterface Renamed { lines: L[]; limit: keyof typeof LIMITS }"),
-        ("lib/more.ts", "export * from './deep.ts'\nexport const LIMITS = { low: 1 } as const\nexport type Unit = 'kg'"),
+        (
+            "handlers/a.ts",
+            "import type { Order } from '../lib/types'\nimport * as all from '../lib/more.ts'\nexport const handle = async (input: { order: Order; unit: all.Unit }) => 1",
+        ),
+        (
+            "lib/types.ts",
+            "import { LIMITS, type Line as L } from './more.js'\nexport type { Renamed as Order }\ninterface Renamed { lines: L[]; limit: keyof typeof LIMITS }",
+        ),
+        (
+            "lib/more.ts",
+            "export * from './deep.ts'\nexport const LIMITS = { low: 1 } as const\nexport type Unit = 'kg'",
+        ),
         ("lib/deep.ts", "export interface Line { sku: string }"),
     ]);
     let line = json!({ "type": "object", "properties": { "sku": { "type": "string" } }, "required": ["sku"] });
@@ -253,10 +278,13 @@ fn records_of_tables() {
 
 #[test]
 fn what_leaves_a_script_is_what_json_makes_of_it() {
-    assert_eq!(output("Promise<{ a: bigint; b: Date; c?: Uint8Array }>", "")["properties"], json!({
-        "a": { "type": "string", "pattern": "^-?[0-9]+$" }, "b": { "type": "string", "format": "date-time" },
-        "c": { "type": "string", "contentEncoding": "base64" },
-    }));
+    assert_eq!(
+        output("Promise<{ a: bigint; b: Date; c?: Uint8Array }>", "")["properties"],
+        json!({
+            "a": { "type": "string", "pattern": "^-?[0-9]+$" }, "b": { "type": "string", "format": "date-time" },
+            "c": { "type": "string", "contentEncoding": "base64" },
+        })
+    );
     assert_eq!(output("string | undefined", ""), json!({ "type": ["string", "null"] }));
     assert_eq!(output("void", ""), json!({ "type": "null" }));
     assert!(derived(&[("a.ts", "export function handle() { return 1 }")]).output.is_none());
