@@ -18,6 +18,7 @@ mod isolation;
 mod lane;
 mod new;
 mod npm;
+mod openapi;
 mod operations;
 mod reload;
 mod tidy;

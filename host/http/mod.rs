@@ -19,6 +19,7 @@ mod body;
 mod call;
 pub mod door;
 pub mod listen;
+pub mod openapi;
 pub mod problem;
 pub mod reply;
 pub mod tokens;
@@ -48,7 +49,10 @@ pub fn router(app: Arc<App>, door: Door) -> Router {
         .route("/plugins/{plugin}/invoke/{action}", post(call::invoke))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz));
-    let mut guarded = Router::new().route("/admin/plugins", get(admin::show_plugins)).route("/metrics", get(metrics));
+    let mut guarded = Router::new()
+        .route("/admin/plugins", get(admin::show_plugins))
+        .route("/metrics", get(metrics))
+        .route("/openapi.json", get(openapi::show));
     if matches!(door, Door::Local | Door::Serve) {
         guarded = guarded
             .route("/admin/tokens", get(tokens::list).post(tokens::create))

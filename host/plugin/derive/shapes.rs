@@ -25,6 +25,8 @@ pub(super) struct Shapes<'s> {
     open: Vec<(usize, String, bool)>,
     /// Schemas of names that hold themselves.
     defs: Map<String, Json>,
+    /// Those names and their files, in the order in which they were met.
+    named: Vec<(usize, String)>,
     depth: usize,
 }
 
@@ -32,7 +34,7 @@ type Shape = Result<Json, Refused>;
 
 impl<'s> Shapes<'s> {
     pub(super) fn new(files: &'s mut Files, tables: &'s Schema, way: Way) -> Self {
-        Self { files, tables, way, open: Vec::new(), defs: Map::new(), depth: 0 }
+        Self { files, tables, way, open: Vec::new(), defs: Map::new(), named: Vec::new(), depth: 0 }
     }
 
     /// The schema of what `handle` takes or gives. `undefined` as a result is `null`.
@@ -237,10 +239,16 @@ impl<'s> Shapes<'s> {
         }
     }
 
-    /// The name under which a declaration stands in `$defs`.
-    fn def(&self, home: usize, name: &str) -> String {
-        // The file's number keeps types of one name apart.
-        if home == 0 { name.to_owned() } else { format!("{name}_{home}") }
+    /// The name under which a declaration stands in `$defs`: its own, with a number where files share it.
+    fn def(&mut self, home: usize, name: &str) -> String {
+        let at = self.named.iter().position(|it| *it == (home, name.to_owned())).unwrap_or_else(|| {
+            self.named.push((home, name.to_owned()));
+            self.named.len() - 1
+        });
+        match self.named[..at].iter().filter(|(_, other)| other == name).count() {
+            0 => name.to_owned(),
+            others => format!("{name}_{}", others + 1),
+        }
     }
 
     fn of_sdk(&mut self, file: usize, at: u32, name: &str, arguments: &[Ty]) -> Shape {

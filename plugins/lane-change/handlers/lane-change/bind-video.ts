@@ -1,6 +1,7 @@
 import type { ActionConfig, HandlerCtx } from '@oncehost/sdk/plugin'
 import { BOUND, PENDING, findEvent } from '../../lib/event.ts'
 import { must } from '../../lib/must.ts'
+import { TEXT } from '../../lib/text.ts'
 
 export const config = {
   key: 'required',
@@ -8,8 +9,8 @@ export const config = {
     type: 'object',
     required: ['event_id', 'video_file_id'],
     properties: {
-      event_id: { type: 'string', minLength: 1 },
-      video_file_id: { type: 'string', minLength: 1, maxLength: 200 },
+      event_id: { type: 'string', pattern: TEXT, minLength: 1 },
+      video_file_id: { type: 'string', pattern: TEXT, minLength: 1, maxLength: 200 },
     },
   },
 } satisfies ActionConfig

@@ -1,12 +1,13 @@
 import type { ActionConfig, Row } from '@oncehost/sdk/plugin'
 import { findEvent } from '../../lib/event.ts'
+import { TEXT } from '../../lib/text.ts'
 
 export const config = {
   kind: 'read',
   input: {
     type: 'object',
     required: ['event_id'],
-    properties: { event_id: { type: 'string', minLength: 1 } },
+    properties: { event_id: { type: 'string', pattern: TEXT, minLength: 1 } },
   },
 } satisfies ActionConfig
 

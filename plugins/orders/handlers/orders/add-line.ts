@@ -1,6 +1,7 @@
 import type { ActionConfig, HandlerCtx } from '@oncehost/sdk/plugin'
 import { must } from '../../lib/must.ts'
 import { addLine, findOrder, notOpen } from '../../lib/order.ts'
+import { TEXT } from '../../lib/text.ts'
 
 export const config = {
   // Adding is no state that could be compared, so only the key tells a retry from a second wish.
@@ -9,8 +10,8 @@ export const config = {
     type: 'object',
     required: ['order_id', 'sku', 'quantity'],
     properties: {
-      order_id: { type: 'string', minLength: 1 },
-      sku: { type: 'string', minLength: 1 },
+      order_id: { type: 'string', pattern: TEXT, minLength: 1 },
+      sku: { type: 'string', pattern: TEXT, minLength: 1 },
       quantity: { type: 'integer', minimum: 1, maximum: 10000 },
     },
   },

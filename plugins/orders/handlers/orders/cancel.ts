@@ -1,13 +1,14 @@
 import type { ActionConfig, HandlerCtx } from '@oncehost/sdk/plugin'
 import { must } from '../../lib/must.ts'
 import { findOrder, linesOf, publish } from '../../lib/order.ts'
+import { TEXT } from '../../lib/text.ts'
 
 export const config = {
   key: 'required',
   input: {
     type: 'object',
     required: ['order_id'],
-    properties: { order_id: { type: 'string', minLength: 1 } },
+    properties: { order_id: { type: 'string', pattern: TEXT, minLength: 1 } },
   },
 } satisfies ActionConfig
 

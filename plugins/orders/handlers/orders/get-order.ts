@@ -1,12 +1,13 @@
 import type { ActionConfig, Row } from '@oncehost/sdk/plugin'
 import { findOrder, linesOf } from '../../lib/order.ts'
+import { TEXT } from '../../lib/text.ts'
 
 export const config = {
   kind: 'read',
   input: {
     type: 'object',
     required: ['order_id'],
-    properties: { order_id: { type: 'string', minLength: 1 } },
+    properties: { order_id: { type: 'string', pattern: TEXT, minLength: 1 } },
   },
 } satisfies ActionConfig
 

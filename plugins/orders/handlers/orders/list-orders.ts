@@ -1,5 +1,6 @@
 import type { ActionConfig, Row, Where } from '@oncehost/sdk/plugin'
 import { must } from '../../lib/must.ts'
+import { TEXT } from '../../lib/text.ts'
 
 export const config = {
   kind: 'read',
@@ -7,9 +8,9 @@ export const config = {
     type: 'object',
     additionalProperties: false,
     properties: {
-      customer: { type: 'string' },
+      customer: { type: 'string', pattern: TEXT },
       status: { type: 'array', items: { enum: ['open', 'paid', 'cancelled'] } },
-      number_prefix: { type: 'string', minLength: 1 },
+      number_prefix: { type: 'string', pattern: TEXT, minLength: 1 },
       min_total_cents: { type: 'integer' },
       sort: { enum: ['newest', 'oldest', 'largest'] },
       limit: { type: 'integer', minimum: 1, maximum: 1000 },
@@ -48,7 +49,7 @@ export function handle(query: Query): Page {
   })
   if (!page.ok && page.error.code === 'CONTRACT' && query.cursor !== undefined) {
     // The rest of the query is ours, so what breaks the rules is the caller's cursor.
-    throw new BizError('BAD_CURSOR', page.error.message)
+    throw new BizError('BAD_CURSOR', page.error.message, { status: 422 })
   }
   const { records, nextCursor } = must(page)
   return { orders: records, next_cursor: nextCursor }

@@ -1,6 +1,7 @@
 import type { ActionConfig, HandlerCtx } from '@oncehost/sdk/plugin'
 import { must } from '../../lib/must.ts'
 import { findOrder, publish } from '../../lib/order.ts'
+import { TEXT } from '../../lib/text.ts'
 
 export const config = {
   key: 'required',
@@ -8,7 +9,7 @@ export const config = {
     type: 'object',
     required: ['order_id', 'amount_cents'],
     properties: {
-      order_id: { type: 'string', minLength: 1 },
+      order_id: { type: 'string', pattern: TEXT, minLength: 1 },
       amount_cents: { type: 'integer', minimum: 0 },
     },
   },

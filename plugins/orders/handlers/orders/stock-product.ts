@@ -1,5 +1,6 @@
 import type { ActionConfig, HandlerCtx } from '@oncehost/sdk/plugin'
 import { must } from '../../lib/must.ts'
+import { TEXT } from '../../lib/text.ts'
 
 export const config = {
   key: 'required',
@@ -7,8 +8,8 @@ export const config = {
     type: 'object',
     required: ['sku', 'name', 'price_cents', 'quantity'],
     properties: {
-      sku: { type: 'string', minLength: 1, maxLength: 100 },
-      name: { type: 'string', minLength: 1, maxLength: 200 },
+      sku: { type: 'string', pattern: TEXT, minLength: 1, maxLength: 100 },
+      name: { type: 'string', pattern: TEXT, minLength: 1, maxLength: 200 },
       price_cents: { type: 'integer', minimum: 0, maximum: 100000000000 },
       quantity: { type: 'integer', minimum: 0, maximum: 1000000000 },
     },
