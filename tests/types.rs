@@ -64,9 +64,16 @@ fn checked(folder: &Path, package: &str, at: &Path, base: &str) -> String {
 
 #[test]
 fn types_of_the_shipped_plugins_are_up_to_date() {
-    let plugins = Path::new(env!("CARGO_MANIFEST_DIR")).join("plugins");
-    let (code, out, err) = types(&Folders::empty(), &["--plugins", plugins.to_str().unwrap(), "--check"]);
-    assert_eq!(code, 0, "run: oncehost types\n{out}{err}");
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let check = |more: &[&str]| {
+        let plugins = root.join("plugins");
+        let (code, out, err) =
+            types(&Folders::empty(), &[&["--plugins", plugins.to_str().unwrap(), "--check"], more].concat());
+        assert_eq!(code, 0, "{out}{err}");
+    };
+    check(&[]);
+    // Those of the example page: oncehost types lane-change --client examples/lane-change-web/oncehost.d.ts
+    check(&["lane-change", "--client", root.join("examples/lane-change-web/oncehost.d.ts").to_str().unwrap()]);
 }
 
 #[test]
