@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
@@ -17,9 +17,8 @@ use crate::ids::Ids;
 use crate::lane::{Lane, LaneSettings, Watchdog};
 use crate::metrics::{Metrics, Standing};
 use crate::plugin::Registry;
-use crate::store::StoreError;
-use crate::store::sqlite::host_db::HostDb;
-use crate::store::sqlite::{Shared, Tx, keys};
+use crate::store::host_db::HostDb;
+use crate::store::{Database, Shared, StoreError, keys};
 use crate::trace::{self, Exporter, Sink};
 
 /// Rows that one transaction of the clearing looks at.
@@ -132,8 +131,8 @@ impl App {
     }
 
     /// Where a plugin's database is.
-    pub fn database(&self, plugin: &str) -> PathBuf {
-        self.settings.data.join(format!("{plugin}.db"))
+    pub fn database(&self, plugin: &str) -> Database {
+        Database::Sqlite(self.settings.data.join(format!("{plugin}.db")))
     }
 
     fn lanes(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Lane>>> {
@@ -193,13 +192,12 @@ impl App {
 
     async fn clear_plugin(&self, plugin: &str) -> Result<(usize, usize), Failure> {
         let (replies_before, marks_before) = self.settings.kept_since(self.clock.now());
-        let (lane, mut after, mut replies, mut marks) = (self.lane(plugin), 0, 0, 0);
+        let (lane, mut replies, mut marks) = (self.lane(plugin), 0, 0);
         loop {
-            let cleared = lane.exclusive(move |shared| clear(shared, replies_before, marks_before, after)).await??;
+            let cleared = lane.exclusive(move |shared| clear(shared, replies_before, marks_before)).await??;
             self.metrics.cleared(cleared.replies, cleared.marks);
             replies += cleared.replies;
             marks += cleared.marks;
-            after = cleared.next;
             if !cleared.more {
                 return Ok((replies, marks));
             }
@@ -231,18 +229,13 @@ impl App {
     }
 }
 
-fn clear(
-    shared: &Arc<Shared>,
-    replies_before: Millis,
-    marks_before: Millis,
-    after: i64,
-) -> Result<keys::Cleared, StoreError> {
-    let tx = Tx::begin(shared)?;
-    let cleared = keys::clear(&tx, replies_before, marks_before, after, CLEAR_BATCH);
-    let cleared = cleared.and_then(|cleared| tx.clone().commit().map(|()| cleared));
+fn clear(shared: &Shared, replies_before: Millis, marks_before: Millis) -> Result<keys::Cleared, StoreError> {
+    let tx = shared.begin()?;
+    let cleared = keys::clear(&tx, replies_before, marks_before, CLEAR_BATCH);
+    let cleared = cleared.and_then(|cleared| tx.commit().map(|()| cleared));
     if cleared.is_err() {
-        // An idle lane must not go on holding the lock; where nothing is open any more this does nothing.
-        let _ = tx.execute("ROLLBACK");
+        // An idle lane must not go on holding the lock.
+        tx.rollback();
     }
     cleared
 }

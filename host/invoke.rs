@@ -12,7 +12,7 @@ use crate::bindings::{Bindings, Scope, ctx, script_line};
 use crate::clock::Millis;
 use crate::failure::{Code, Failure};
 use crate::script::{Call, Engine, EngineLimits, RunLimits, ScriptError};
-use crate::store::sqlite::Tx;
+use crate::store::Tx;
 
 /// One run of an action, to be done once per cause. Immutable, so that it can be run again after a rollback that
 /// was a neighbour's fault.
@@ -47,6 +47,12 @@ pub trait Cause: Send + Sync + Debug {
 
     /// Whether a claim finds out, after a commit whose outcome is unknown, what became of it.
     fn is_recorded(&self) -> bool;
+
+    /// Once claimed: a number that is the same for each try of one intent, and another for a later intent that may use
+    /// the same key, since the first one's record is no longer kept. `None`: a key has one intent for ever.
+    fn intent(&self) -> Option<i64> {
+        None
+    }
 }
 
 /// What a claim found.
@@ -109,21 +115,15 @@ pub fn invoke(invocation: &Invocation, engine: &mut Engine, tx: &Tx, now: Millis
     if let Some(fault) = &invocation.input_fault {
         return Err(fault.clone().into());
     }
-    tx.execute("SAVEPOINT invocation")?;
+    tx.mark()?;
     let outcome = run(invocation, engine, tx)
         .inspect(|_| {
             crate::crash_point!("in-invocation");
         })
         .and_then(|data| invocation.cause.settle(tx, &data, now).map_err(InvokeError::from))
-        .and_then(|outcome| tx.execute("RELEASE invocation").map(|()| outcome).map_err(InvokeError::from));
+        .and_then(|outcome| tx.keep().map(|()| outcome).map_err(InvokeError::from));
     if outcome.is_err() {
-        // Where the database rolled everything back there is no savepoint left, and nothing to undo.
-        let undone = tx.execute("ROLLBACK TO invocation").and_then(|()| tx.execute("RELEASE invocation"));
-        if let Err(error) = undone {
-            // Nothing of a failed call may commit with its neighbours: where the savepoint cannot be undone, all goes.
-            tracing::debug!(%error, "the savepoint went with its transaction, or has to");
-            let _ = tx.execute("ROLLBACK");
-        }
+        tx.undo();
     }
     outcome
 }
@@ -152,8 +152,9 @@ fn run(invocation: &Invocation, engine: &mut Engine, tx: &Tx) -> Result<String, 
         seed: ctx::seed(scope),
         limits: &invocation.limits,
     };
-    let bindings =
+    let mut bindings =
         Bindings::new(scope.clone(), tx.until(Instant::now() + invocation.limits.time), invocation.payload_limit);
+    bindings.intent = invocation.cause.intent();
     let began = Instant::now();
     let ran = engine.run(&call, Box::new(bindings));
     scope.origin.part("handler", began, scope.ids.as_ref());

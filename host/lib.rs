@@ -13,6 +13,7 @@ pub mod config;
 pub mod failure;
 pub mod ids;
 pub mod metrics;
+pub mod suggest;
 pub mod trace;
 
 pub mod query;

@@ -21,5 +21,7 @@ mod npm;
 mod openapi;
 mod operations;
 mod reload;
+#[cfg(feature = "crash-points")]
+mod schema;
 mod tidy;
 mod types;

@@ -5,11 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of the host from low to high. A module may use those of lower ranks, and its own.
-const RANKS: [(&str, u32); 26] = [
+const RANKS: [(&str, u32); 27] = [
     ("crash", 0),
     ("backoff", 0),
     ("clock", 0),
     ("failure", 0),
+    ("suggest", 0),
     ("config", 0),
     ("codec", 1),
     ("ids", 1),

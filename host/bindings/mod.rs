@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::ids::Ids;
 use crate::plugin::Plugin;
 use crate::script::{Binding, Host, Level};
-use crate::store::sqlite::Tx;
+use crate::store::Tx;
 use crate::trace::Origin;
 
 pub mod ctx;
@@ -84,12 +84,14 @@ pub struct Bindings {
     payload_limit: usize,
     /// How many events each topic got in this run, for the keys of those without one.
     published: HashMap<String, u32>,
+    /// See [`crate::invoke::Cause::intent`].
+    pub intent: Option<i64>,
 }
 
 impl Bindings {
     /// The bindings of one run, acting in the transaction that `tx` holds.
     pub fn new(scope: Scope, tx: Tx, payload_limit: usize) -> Self {
-        Self { scope, tx, payload_limit, published: HashMap::new() }
+        Self { scope, tx, payload_limit, published: HashMap::new(), intent: None }
     }
 }
 

@@ -5,8 +5,8 @@ use crate::codec::{Value, time};
 use crate::failure::{Code, Failure};
 use crate::query::sql::{Set, Target, script_names};
 use crate::query::{Cell, Filter, Purpose, column, cursor, filter, names, order};
-use crate::schema::{ColumnType, Table, missing_unique_ddl};
-use crate::store::sqlite::records;
+use crate::schema::{ColumnType, Table, ddl, missing_unique, missing_unique_ddl};
+use crate::store::records;
 
 /// `limit` of `store.list`, when it is left out and at most.
 const LIMIT: i64 = 100;
@@ -27,8 +27,7 @@ pub(super) fn create_if_absent(host: &mut Bindings, args: &[Value]) -> Result<Va
         let unique = unique_by(call.target, call.args[2], call.args[1])?;
         Ok((cells, unique))
     })?;
-    let (cells, created) =
-        host.tx.with(|connection| records::create_if_absent(connection, call.target, cells, &unique))?;
+    let (cells, created) = records::create_if_absent(&host.tx, call.target, cells, &unique)?;
     let record = shown(call.target, cells)?;
     Ok(object([("record", record), ("created", Value::Bool(created))]))
 }
@@ -40,7 +39,8 @@ pub(super) fn update(host: &mut Bindings, args: &[Value]) -> Result<Value, Failu
         let filter = filter::parse(call.target.table, call.args[1], Purpose::Change)?;
         Ok((filter, patch(&host.scope, call.target.table, call.args[2])?))
     })?;
-    let affected = host.tx.with(|connection| records::update(connection, call.target, &sets, &filter))?;
+    let found = matches_any(host, call.target, &filter)?;
+    let affected = if found { records::update(&host.tx, call.target, &sets, &filter)? } else { 0 };
     Ok(object([("affected", number(affected))]))
 }
 
@@ -48,15 +48,22 @@ pub(super) fn update(host: &mut Bindings, args: &[Value]) -> Result<Value, Failu
 pub(super) fn delete(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "delete(table, where)", args, 2, Need::Write)?;
     let filter = call.named(|| filter::parse(call.target.table, call.args[1], Purpose::Change))?;
-    let affected = host.tx.with(|connection| records::delete(connection, call.target, &filter))?;
+    let found = matches_any(host, call.target, &filter)?;
+    let affected = if found { records::delete(&host.tx, call.target, &filter)? } else { 0 };
     Ok(object([("affected", number(affected))]))
+}
+
+/// Looks for the rows of an update or delete first, as a read: unlike a write, that can be stopped at the run's time
+/// limit without losing the whole transaction. Where the primary key is given there is nothing to search.
+fn matches_any(host: &Bindings, target: Target<'_>, filter: &Filter) -> Result<bool, Failure> {
+    Ok(filter.names_one(target.table) || records::count(&host.tx, target, filter)? > 0)
 }
 
 /// `store.get(table, where)` gives the record or `null`.
 pub(super) fn get(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "get(table, where)", args, 2, Need::Read)?;
     let filter = call.named(|| filter::parse(call.target.table, call.args[1], Purpose::Read))?;
-    let mut rows = host.tx.read(|connection| records::list(connection, call.target, &filter, None, None, 2))?;
+    let mut rows = records::list(&host.tx, call.target, &filter, None, None, 2)?;
     if rows.len() > 1 {
         return call.named(|| {
             Err(Failure::contract(
@@ -71,9 +78,7 @@ pub(super) fn get(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure>
 pub(super) fn list(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "list(table, { where, orderBy, limit, cursor })", args, 2, Need::Read)?;
     let Page { filter, order, limit, after } = call.named(|| page(call.target, call.args[1]))?;
-    let mut rows = host.tx.read(|connection| {
-        records::list(connection, call.target, &filter, Some(&order), after.as_deref(), limit + 1)
-    })?;
+    let mut rows = records::list(&host.tx, call.target, &filter, Some(&order), after.as_deref(), limit + 1)?;
     let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = rows.len() > wanted;
     rows.truncate(wanted);
@@ -92,7 +97,7 @@ pub(super) fn list(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure
 pub(super) fn count(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "count(table, where)", args, 2, Need::Read)?;
     let filter = call.named(|| filter::parse(call.target.table, call.args[1], Purpose::Read))?;
-    let count = host.tx.read(|connection| records::count(connection, call.target, &filter))?;
+    let count = records::count(&host.tx, call.target, &filter)?;
     Ok(object([("count", Value::Int(count))]))
 }
 
@@ -164,9 +169,7 @@ fn record(scope: &Scope, table: &Table, value: &Value) -> Result<Vec<Cell>, Fail
             None if names::is_hosts(column) => Ok(instant(scope)),
             None => match &column.default {
                 // The model keeps the DEFAULT of a JSON column as JSON text.
-                Some(Value::Text(json)) if column.ty == ColumnType::Json => {
-                    Ok(if json == "null" { Cell::Null } else { Cell::Text(json.clone()) })
-                }
+                Some(Value::Text(json)) if column.ty == ColumnType::Json => Ok(Cell::Text(json.clone())),
                 Some(default) => column::encode(column.ty, default)
                     .map_err(|why| Failure::new(Code::Schema, format!("the DEFAULT of {} {why}", column.name))),
                 None => Ok(Cell::Null),
@@ -237,11 +240,12 @@ fn unique_by(target: Target<'_>, value: &Value, record: &Value) -> Result<Vec<us
         Code::Schema,
         format!(
             "{} has no plain UNIQUE index on exactly ({}); add to schema.sql: {} and \
-             run `oncehost schema apply {}`",
+             run `oncehost schema apply {}`, which then does: {}",
             table.name,
             script_names(table, &unique),
             missing_unique_ddl(table, &physical),
-            target.plugin
+            target.plugin,
+            ddl::create_index(table, &missing_unique(table, &physical))
         ),
     ))
 }

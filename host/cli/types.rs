@@ -10,13 +10,14 @@ use super::{Fail, complain, print};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
 use crate::plugin::{Plugin, Registry};
+use crate::suggest;
 use crate::types;
 
-/// Write TypeScript types: of tables, flows and topics for plugins, of actions for those who call them
+/// Write TypeScript types of tables, flows and actions
 #[derive(Debug, Args)]
 #[command(
     after_help = "Each plugin gets its types as oncehost.d.ts in its folder, where tsc finds them. A page or program that calls \
-    gets its types with --client.\n\nExample: oncehost types --client web/oncehost.d.ts"
+    gets its types with --client.\n\nExample: oncehost types --client actions.d.ts"
 )]
 pub(super) struct Types {
     /// Id of the plugin; all of them without it
@@ -75,7 +76,11 @@ impl Types {
             None if registry.broken.contains_key(name) => Ok(Vec::new()),
             None => {
                 let known: Vec<&str> = registry.plugins.keys().map(String::as_str).collect();
-                Err(Fail::Failed(format!("there is no plugin \"{name}\" in {folder}; there is {}", known.join(", "))))
+                let hint = suggest::hint(name, known.iter().copied());
+                Err(Fail::Failed(format!(
+                    "there is no plugin \"{name}\" in {folder}{hint}; there is {}",
+                    known.join(", ")
+                )))
             }
         }
     }

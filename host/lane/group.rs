@@ -11,8 +11,7 @@ use super::watchdog::Desk;
 use super::{Reply, unknown_outcome};
 use crate::failure::{Code, Failure};
 use crate::invoke::{Invocation, InvokeError};
-use crate::store::StoreError;
-use crate::store::sqlite::Tx;
+use crate::store::{Fate, StoreError, Tx};
 
 /// When a group that is still running takes no further member, so that the first does not wait long for the last.
 const SLICE: Duration = Duration::from_millis(20);
@@ -45,11 +44,13 @@ pub(super) struct Turn {
     pub replies: Vec<(usize, Reply)>,
     /// How many of the jobs that are left at the front must now run alone.
     pub alone: usize,
+    /// Why no transaction could begin; what waits behind these jobs would only meet the same.
+    pub shut: Option<Failure>,
 }
 
 impl Turn {
     fn of(replies: impl IntoIterator<Item = Reply>) -> Self {
-        Self { replies: replies.into_iter().enumerate().collect(), alone: 0 }
+        Self { replies: replies.into_iter().enumerate().collect(), alone: 0, shut: None }
     }
 }
 
@@ -64,10 +65,14 @@ pub(super) fn commit_together(
     match attempt(desk, invocations, run) {
         Ok(replies) => Ok(Turn::of(replies)),
         Err(Lost::Parted) => Err(Parted),
-        Err(Lost::Begin(error)) => Ok(Turn::of(vec![Err(InvokeError::from(error)); invocations.len()])),
+        Err(Lost::Begin(error)) => {
+            let failure = Failure::from(error);
+            let replies = vec![Err(InvokeError::from(failure.clone())); invocations.len()];
+            Ok(Turn { shut: Some(failure), ..Turn::of(replies) })
+        }
         Err(Lost::With { before, reply }) => {
             tracing::warn!(before, "an invocation took its group's transaction with it; the others run again, alone");
-            Ok(Turn { replies: vec![(before, reply)], alone: before })
+            Ok(Turn { replies: vec![(before, reply)], alone: before, shut: None })
         }
         Err(Lost::Commit { ran }) => Ok(after_failed_commit(desk, &invocations[..ran], again)),
     }
@@ -88,38 +93,28 @@ fn after_failed_commit(desk: &Desk, invocations: &[Arc<Invocation>], again: bool
         .map(|(index, _)| (index, Err(unknown_outcome().into())))
         .collect();
     let alone = invocations.len() - replies.len();
-    Turn { replies, alone }
+    Turn { replies, alone, shut: None }
 }
 
 fn attempt(desk: &Desk, invocations: &[Arc<Invocation>], run: Run<'_>) -> Result<Vec<Reply>, Lost> {
-    let tx = Tx::begin(&desk.shared).map_err(Lost::Begin)?;
+    let tx = desk.shared.begin().map_err(Lost::Begin)?;
     let started = Instant::now();
     let mut replies = Vec::with_capacity(invocations.len());
     for (index, invocation) in invocations.iter().enumerate() {
         let reply = run(index, invocation, &tx);
-        // The lock first: whoever takes the transaction away holds it while doing so.
-        let connection = desk.shared.lock();
-        if !tx.is_current() {
-            return Err(Lost::Parted);
+        match tx.fate() {
+            Fate::Open => replies.push(reply),
+            Fate::Ended => return Err(Lost::With { before: index, reply: reply.and_then(|_| Err(went().into())) }),
+            Fate::Parted => return Err(Lost::Parted),
         }
-        if connection.is_autocommit() {
-            return Err(Lost::With { before: index, reply: reply.and_then(|_| Err(went().into())) });
-        }
-        drop(connection);
-        replies.push(reply);
         if started.elapsed() > SLICE {
             break;
         }
     }
     crate::crash_point!("before-commit");
-    let connection = desk.shared.lock();
     let committing = Instant::now();
-    if let Err(error) = connection.execute_batch("COMMIT") {
+    if let Err(error) = tx.commit() {
         tracing::error!(%error, "COMMIT failed");
-        if !connection.is_autocommit() {
-            // Where this fails too, the connection is replaced all the same.
-            let _ = connection.execute_batch("ROLLBACK");
-        }
         return Err(Lost::Commit { ran: replies.len() });
     }
     desk.metrics.committed(replies.len(), committing.elapsed());

@@ -2,8 +2,7 @@
 //! and readers beside it. Its door is messages only: work goes in, a reply comes out. Threads start on first use and
 //! end when there is nothing to do.
 
-use std::path::PathBuf;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -14,8 +13,7 @@ use crate::failure::{Code, Failure};
 use crate::invoke::{Invocation, InvokeError, Outcome};
 use crate::metrics::{LaneStanding, Metrics, PluginMetrics};
 use crate::plugin::Kind;
-use crate::store::StoreError;
-use crate::store::sqlite::Shared;
+use crate::store::{Database, Shared, StoreError};
 
 mod group;
 mod kept;
@@ -59,7 +57,7 @@ pub(crate) struct Job {
 }
 
 /// Work that needs the connection for itself.
-type Exclusive = Box<dyn FnOnce(&Arc<Shared>) + Send>;
+type Exclusive = Box<dyn FnOnce(&Shared) + Send>;
 
 /// What a writer does.
 pub(crate) enum Work {
@@ -94,7 +92,7 @@ impl Whose for Work {
 /// A plugin's lane.
 pub struct Lane {
     plugin: String,
-    path: PathBuf,
+    database: Database,
     settings: LaneSettings,
     metrics: Arc<PluginMetrics>,
     write: Mutex<Door<Work>>,
@@ -127,11 +125,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Lane {
-    /// A lane for the plugin whose database is at `path`. Nothing is opened yet.
-    pub fn new(plugin: &str, path: PathBuf, settings: LaneSettings) -> Arc<Self> {
+    /// A lane for the plugin with this database. Nothing is opened yet.
+    pub fn new(plugin: &str, database: Database, settings: LaneSettings) -> Arc<Self> {
         Arc::new(Self {
             plugin: plugin.to_owned(),
-            path,
+            database,
             metrics: settings.metrics.plugin(plugin),
             settings,
             write: Mutex::default(),
@@ -151,7 +149,7 @@ impl Lane {
         kind: Kind,
         hold: Option<tokio::sync::OwnedMutexGuard<()>>,
     ) -> Reply {
-        let stuck = self.stuck.load(Ordering::Relaxed);
+        let stuck = self.stuck();
         if stuck >= MOST_STUCK {
             let text = format!(
                 "{stuck} runs of {} were given up and still keep processors busy; it is served again when some have ended",
@@ -174,10 +172,10 @@ impl Lane {
     /// `OVERLOADED` when the queue is full, `UNAVAILABLE` when the database cannot be opened.
     pub async fn exclusive<R: Send + 'static>(
         self: &Arc<Self>,
-        work: impl FnOnce(&Arc<Shared>) -> R + Send + 'static,
+        work: impl FnOnce(&Shared) -> R + Send + 'static,
     ) -> Result<R, Failure> {
         let (reply, answer) = oneshot::channel();
-        let work = Box::new(move |shared: &Arc<Shared>| {
+        let work = Box::new(move |shared: &Shared| {
             // Whoever asked may have gone away meanwhile; the work is done all the same.
             drop(reply.send(work(shared)));
         });
@@ -268,6 +266,11 @@ impl Lane {
         self.standing().threads.iter().sum()
     }
 
+    /// Threads that still hang in runs that were given up.
+    pub fn stuck(&self) -> usize {
+        self.stuck.load(Ordering::Relaxed)
+    }
+
     /// How it stands at the moment.
     pub fn standing(&self) -> LaneStanding {
         fn look<T: queue::Whose>(door: &Mutex<Door<T>>) -> (usize, usize) {
@@ -284,21 +287,39 @@ impl Lane {
     }
 }
 
-/// Opens a door again whose thread broke off, so that the next call starts a new one. Calls that were in it hear that
-/// their outcome is unknown, unless another thread is left to do them.
-struct Broken<'a, T: Whose>(&'a Mutex<Door<T>>);
+/// Starts a thread in the place of one that broke off.
+type Restart<T> = fn(&Arc<Lane>, &Arc<Queue<T>>, &mut Door<T>) -> Result<(), Failure>;
 
-impl<T: Whose> Drop for Broken<'_, T> {
+/// Takes care of what a thread that breaks off leaves behind: who waits for what it ran hears that the outcome is
+/// unknown, and what is still in its queue goes to another thread.
+struct Broken<T: Whose> {
+    lane: Arc<Lane>,
+    door: fn(&Lane) -> &Mutex<Door<T>>,
+    queue: Arc<Queue<T>>,
+    restart: Restart<T>,
+    /// Set, with the door locked, when the watchdog has relieved the thread: its place and its queue are another's then.
+    relieved: Arc<AtomicBool>,
+}
+
+impl<T: Whose> Drop for Broken<T> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             return;
         }
-        let mut door = lock(self.0);
-        door.threads = door.threads.saturating_sub(1);
-        let others = door.threads > 0;
-        if let Some(queue) = door.queue.take() {
-            if others { queue.close() } else { queue.abandon() }
+        let mut door = lock((self.door)(&self.lane));
+        if self.relieved.load(Ordering::Relaxed) {
+            self.lane.stuck.fetch_sub(1, Ordering::Relaxed);
+            return;
         }
+        door.threads = door.threads.saturating_sub(1);
+        if door.threads == 0 {
+            let left = !self.queue.is_empty();
+            if !left || (self.restart)(&self.lane, &self.queue, &mut door).is_err() {
+                door.queue = None;
+                self.queue.abandon();
+            }
+        }
+        self.lane.ended.notify_waiters();
     }
 }
 

@@ -23,13 +23,16 @@ mod flow;
 mod load;
 mod locate;
 mod manifest;
+mod plain;
 mod read;
 mod refuse;
 mod registry;
 mod resolve;
 mod rewrite;
+mod shake;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
+mod ticks;
 pub mod watch;
 
 pub use manifest::is_id;
@@ -230,6 +233,10 @@ pub struct Module {
     pub source: String,
     /// Indices of the modules that the import slots of the factory stand for.
     pub imports: Vec<usize>,
+    /// Some module holds its namespace object itself.
+    pub whole: bool,
+    /// It uses the global object.
+    pub global: bool,
 }
 
 impl Plugin {

@@ -1,8 +1,36 @@
 //! Where data rests: the tables of plugins and the host's own records about them.
+//!
+//! What stands above this module knows [`Database`], [`Shared`], [`Tx`] and the verbs (`records`, `keys`, `workflows`,
+//! `outbox`, `tables`, `host_db`); which database is behind them is known in here only. A verb is a function of the same
+//! name in the folder of each database, and a line in `verbs!` that finds the right one.
+
+use serde_json::Value as Json;
 
 use crate::failure::{Code, Failure};
 
+/// Declares verbs: functions that take a [`Tx`] and pass on to the function of the same name, in the module of the
+/// same name, of the database that the transaction is in.
+macro_rules! verbs {
+    ($module:ident: $($(#[$about:meta])* $vis:vis fn $verb:ident(tx $(, $arg:ident: $ty:ty)* $(,)?) -> $gives:ty;)+) => {$(
+        $(#[$about])*
+        $vis fn $verb(tx: &$crate::store::Tx $(, $arg: $ty)*) -> Result<$gives, $crate::store::StoreError> {
+            match tx {
+                $crate::store::Tx::Sqlite(tx) => $crate::store::sqlite::$module::$verb(tx $(, $arg)*),
+            }
+        }
+    )+};
+}
+
+pub mod host_db;
+pub mod keys;
+pub mod outbox;
+pub mod records;
+mod session;
 pub mod sqlite;
+pub mod tables;
+pub mod workflows;
+
+pub use session::{Access, Database, Fate, Hold, Shared, Tx};
 
 /// What can go wrong in the database.
 #[derive(Debug, thiserror::Error)]
@@ -13,12 +41,18 @@ pub enum StoreError {
     /// NOT NULL, CHECK or a foreign key.
     #[error("{0}")]
     Constraint(String),
+    /// One of the two above, with facts for programs: `{ table, columns }` or `{ table, constraint }`.
+    #[error("{error}")]
+    Broken { error: Box<StoreError>, details: Json },
     /// A table, column or index is missing; the text has the DDL that would add it.
     #[error("{0}")]
     Schema(String),
     /// A read took too long and was interrupted.
     #[error("{0}")]
     Slow(String),
+    /// A read's rows hold more bytes than a call may take into memory.
+    #[error("{0}")]
+    Large(String),
     /// The transaction this work belonged to is gone: rolled back by the database or taken away by the watchdog.
     #[error("{0}")]
     Gone(String),
@@ -27,13 +61,22 @@ pub enum StoreError {
     Unavailable(String),
 }
 
+impl StoreError {
+    /// The same with facts for programs.
+    #[must_use]
+    pub fn with(self, details: Json) -> Self {
+        StoreError::Broken { error: Box::new(self), details }
+    }
+}
+
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let code = match error {
+            StoreError::Broken { error, details } => return Failure::from(*error).with_details(details),
             StoreError::Duplicate(_) => Code::Duplicate,
             StoreError::Constraint(_) => Code::Constraint,
             StoreError::Schema(_) => Code::Schema,
-            StoreError::Slow(_) => Code::Limit,
+            StoreError::Slow(_) | StoreError::Large(_) => Code::Limit,
             StoreError::Gone(_) | StoreError::Unavailable(_) => Code::Unavailable,
         };
         Failure::new(code, error.to_string())

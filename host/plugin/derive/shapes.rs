@@ -7,8 +7,8 @@ use serde_json::{Map, Value as Json, json};
 use super::read::{Item, Kind, Members, Named, Ty};
 use super::resolve::{Files, Found};
 use super::{Refused, Way, rows, tags, typed};
-use crate::plugin::fault::did_you_mean;
 use crate::schema::Schema;
+use crate::suggest;
 
 /// Types within types; more is taken for one that never ends.
 const DEPTH: usize = 100;
@@ -257,7 +257,7 @@ impl<'s> Shapes<'s> {
             _ => return self.refuse(file, at, format!("`{name}` of the SDK is nothing that a call carries")),
         };
         let Some(found) = self.tables.tables.get(table) else {
-            let near = did_you_mean(table, self.tables.tables.keys().map(String::as_str));
+            let near = suggest::hint(table, self.tables.tables.keys().map(String::as_str));
             return self.refuse(file, at, format!("there is no table `{table}` in schema.sql{near}"));
         };
         Ok(if name == "Row" { rows::row(found) } else { rows::new_row(found) })

@@ -2,7 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
-use crate::plugin::fault::did_you_mean;
+use crate::suggest;
 
 /// What a comment says.
 #[derive(Clone, Debug, Default)]
@@ -100,7 +100,7 @@ pub(super) fn add(doc: &Doc, mut schema: Json) -> Result<Json, String> {
     let mut about = Map::new();
     for (name, text) in &doc.tags {
         let Some((keyword, kind, holds_of)) = KEYWORDS.iter().find(|(known, ..)| known == name) else {
-            let near = did_you_mean(name, KEYWORDS.iter().map(|(known, ..)| *known));
+            let near = suggest::hint(name, KEYWORDS.iter().map(|(known, ..)| *known));
             if near.is_empty() {
                 continue;
             }

@@ -245,6 +245,19 @@
   };
   const stackOf = (error) => (isError(error) ? text(() => error.stack).slice(0, 8000) : "");
 
+  // The names of an error's classes, whose constructors stand above the place that made it.
+  const classesOf = (error) => {
+    const names = [];
+    try {
+      for (let level = getPrototypeOf(error); level !== null && names.length < 20; level = getPrototypeOf(level)) {
+        const made = Object.getOwnPropertyDescriptor(level, "constructor")?.value;
+        const name = typeof made === "function" ? Object.getOwnPropertyDescriptor(made, "name")?.value : undefined;
+        if (typeof name === "string" && name.length < 200) names.push(name);
+      }
+    } catch {}
+    return names;
+  };
+
   const write = (level, parts) => {
     let line = "";
     const room = native.room() + 1;
@@ -334,7 +347,17 @@
   litter();
 
   const edge = 1n << 63n;
-  const huge = 1n << 4096n;
+  const huge = 1n << 65536n;
+
+  // Called between heavy operators (see ticks.rs of the compiler). Past the deadline the engine's own interrupt comes
+  // within some thousand turns, and cannot be caught.
+  const { tick } = {
+    tick() {
+      const left = native.budget();
+      if (left < 0) for (;;);
+      return left;
+    },
+  };
 
   // What Rust calls.
   return freeze({
@@ -349,21 +372,25 @@
       return gone;
     },
     // The loader of a plugin's modules: called once per plugin, gives a function that begins a run.
-    linker(factories, imports) {
+    // `whole[index]` says that somebody holds the module's namespace object, `global[index]` that it uses `globalThis`.
+    linker(factories, imports, whole, global) {
       return () => {
         const spaces = [];
-        // What the run's modules see as `globalThis`: libraries keep things there, and the realm's own is frozen.
-        const global = Object.create(globalThis);
-        hidden(global, "globalThis", global);
+        let ownGlobal;
         const load = (index) => {
           let space = spaces[index];
-          if (space === undefined) {
-            space = { __proto__: null, [Symbol.toStringTag]: "Module" };
-            defineProperty(space, Symbol.toStringTag, { enumerable: false });
-            spaces[index] = space;
-            factories[index]((slot) => load(imports[index][slot]), space, global);
-            freeze(space);
+          if (space !== undefined) return space;
+          space = { __proto__: null };
+          spaces[index] = space;
+          if (global[index] && ownGlobal === undefined) {
+            // What the run's modules see as `globalThis`: libraries keep things there, and the realm's own is frozen.
+            ownGlobal = Object.create(globalThis);
+            hidden(ownGlobal, "globalThis", ownGlobal);
           }
+          if (whole[index]) defineProperty(space, Symbol.toStringTag, { value: "Module" });
+          const slots = imports[index];
+          factories[index](slots.length === 0 ? undefined : (slot) => load(slots[slot]), space, ownGlobal, tick);
+          if (whole[index]) freeze(space);
           return space;
         };
         return load;
@@ -380,7 +407,9 @@
       }
       ctx.stableId = stableId;
       // A value with `then` counts as a promise, as it does for `await`.
-      const result = handler(input, deepFreeze(ctx));
+      deepFreeze(ctx.user);
+      deepFreeze(ctx.settings);
+      const result = handler(input, freeze(ctx));
       return typeof result === "object" && result !== null && typeof result.then === "function"
         ? Promise.resolve(result)
         : result;
@@ -427,6 +456,9 @@
     hostFailure,
     bizFacts,
     discardFacts,
-    describe: (value) => [picture(value, 0, 4000), stackOf(value)],
+    describe: (value) =>
+      isError(value)
+        ? [picture(value, 0, 4000), stackOf(value), classesOf(value).join("\n")]
+        : [picture(value, 0, 4000), typeof value === "string" ? undefined : "", undefined],
   });
 })

@@ -1,31 +1,25 @@
 //! What SQLite's errors mean for a call on a plugin's table.
 
 use rusqlite::{Connection, ErrorCode, ffi};
+use serde_json::json;
 
 use crate::query::sql::{self, Target};
-use crate::schema::{TENANT, Table, ddl, missing_unique_ddl, script_name};
+use crate::schema::{TENANT, Table, ddl, script_name};
 use crate::store::StoreError;
+use crate::store::records::About;
 
 /// What a failing statement was about.
 pub(super) struct Context<'a> {
     pub connection: &'a Connection,
-    pub target: Target<'a>,
-    /// The columns of a `createIfAbsent`'s `uniqueBy`.
-    pub unique: &'a [usize],
+    pub about: About<'a>,
     /// Whether a transaction was open before.
     pub in_transaction: bool,
-}
-
-impl<'a> Context<'a> {
-    pub(super) fn new(connection: &'a Connection, target: Target<'a>) -> Self {
-        Self { connection, target, unique: &[], in_transaction: !connection.is_autocommit() }
-    }
 }
 
 /// Names the kind of an error and says the way out; values of rows never stand in it.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the other codes are one kind to us, and rusqlite may add some")]
 pub(super) fn explain(context: &Context<'_>, error: &rusqlite::Error) -> StoreError {
-    let table = &context.target.table.name;
+    let table = &context.about.target.table.name;
     if context.in_transaction && context.connection.is_autocommit() {
         return StoreError::Gone(format!("{table}: the database rolled the whole transaction back ({error})"));
     }
@@ -51,22 +45,26 @@ pub(super) fn explain(context: &Context<'_>, error: &rusqlite::Error) -> StoreEr
 }
 
 fn constraint(context: &Context<'_>, code: i32, message: &str) -> StoreError {
-    let table = context.target.table;
+    let table = context.about.target.table;
     let name = &table.name;
     match code {
         ffi::SQLITE_CONSTRAINT_UNIQUE | ffi::SQLITE_CONSTRAINT_PRIMARYKEY | ffi::SQLITE_CONSTRAINT_ROWID => {
             StoreError::Duplicate(format!(
                 "{name} has another row with the same ({}); choose other values, or use createIfAbsent with \
                  uniqueBy on these columns",
-                columns(table, message)
+                columns(table, message).join(", ")
             ))
+            .with(json!({ "table": name, "columns": columns(table, message) }))
         }
         ffi::SQLITE_CONSTRAINT_NOTNULL => {
-            StoreError::Constraint(format!("{name}: {} is NOT NULL; give it a value", columns(table, message)))
+            let columns = columns(table, message);
+            StoreError::Constraint(format!("{name}: {} is NOT NULL; give it a value", columns.join(", ")))
+                .with(json!({ "table": name, "columns": columns, "constraint": "NOT NULL" }))
         }
         ffi::SQLITE_CONSTRAINT_CHECK => {
             let checks = checks(table, message.split_once(": ").map_or(message, |(_, shown)| shown));
             StoreError::Constraint(format!("{name}: the row breaks {checks} of schema.sql"))
+                .with(json!({ "table": name, "constraint": checks }))
         }
         ffi::SQLITE_CONSTRAINT_FOREIGNKEY => {
             let keys: Vec<String> = table
@@ -79,10 +77,11 @@ fn constraint(context: &Context<'_>, code: i32, message: &str) -> StoreError {
                 "{name}: a foreign key does not hold: the row refers to one that is not there, or others still refer to \
                  it{keys}"
             ))
+            .with(json!({ "table": name, "constraint": "FOREIGN KEY" }))
         }
         ffi::SQLITE_CONSTRAINT_DATATYPE => StoreError::Schema(format!(
             "{name}: a column has another type in the database than in schema.sql; run `oncehost schema apply {}`",
-            context.target.plugin
+            context.about.target.plugin
         )),
         _ => StoreError::Constraint(format!("{name}: {message}")),
     }
@@ -101,14 +100,14 @@ fn checks(table: &Table, shown: &str) -> String {
 }
 
 /// `lines.tenant_id, lines.sku` behind the colon of SQLite's message, as scripts name them.
-fn columns(table: &Table, message: &str) -> String {
+fn columns<'m>(table: &Table, message: &'m str) -> Vec<&'m str> {
     let list = message.split_once(": ").map_or("", |(_, list)| list);
     let names = list.split(", ").map(|column| column.rsplit('.').next().unwrap_or(column));
-    names.filter(|name| *name != TENANT || table.shared).map(script_name).collect::<Vec<_>>().join(", ")
+    names.filter(|name| *name != TENANT || table.shared).map(script_name).collect()
 }
 
 fn unknown(context: &Context<'_>, message: &str) -> StoreError {
-    let Target { plugin, table, .. } = context.target;
+    let Target { plugin, table, .. } = context.about.target;
     let name = &table.name;
     let apply = format!("run `oncehost schema apply {plugin}`");
     if message.contains("integer overflow") {
@@ -118,12 +117,15 @@ fn unknown(context: &Context<'_>, message: &str) -> StoreError {
         ));
     }
     if message.starts_with("ON CONFLICT clause does not match") {
-        let names: Vec<&str> = context.unique.iter().map(|at| table.columns[*at].name.as_str()).collect();
+        let names: Vec<&str> = context.about.unique.iter().map(|at| table.columns[*at].name.as_str()).collect();
+        let does = match table.plain_unique(&names) {
+            Some(index) => format!("which does: {}", ddl::create_index(table, index)),
+            None => format!("which makes {name} anew with its primary key"),
+        };
         return StoreError::Schema(format!(
             "the database has no plain UNIQUE index on exactly ({}) of {name}, though schema.sql declares one (an index \
-             with another collation, or over a part of the rows, does not count); {apply}, which does: {}",
-            sql::script_names(table, context.unique),
-            missing_unique_ddl(table, &names)
+             with another collation, or over a part of the rows, does not count); {apply}, {does}",
+            sql::script_names(table, context.about.unique)
         ));
     }
     if message.starts_with("no such table") {
@@ -136,11 +138,10 @@ fn unknown(context: &Context<'_>, message: &str) -> StoreError {
     }
     if message.starts_with("no such column") || message.contains("has no column named") {
         let missing = message.rsplit([' ', '.']).next().unwrap_or_default();
-        let ty = table.column(missing).map_or("", |column| column.ty.name());
-        return StoreError::Schema(format!(
-            "table {name} has no column {missing} in the database yet; {apply}, which does: ALTER TABLE {name} ADD COLUMN \
-             {missing} {ty}"
-        ));
+        let does = table
+            .column(missing)
+            .map_or_else(String::new, |column| format!(", which does: {}", ddl::add_column(table, column)));
+        return StoreError::Schema(format!("table {name} has no column {missing} in the database yet; {apply}{does}"));
     }
     StoreError::Unavailable(format!("{name}: the database refused the statement ({message})"))
 }

@@ -7,29 +7,13 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{StoreError, fault, open_versioned};
 use crate::clock::Millis;
+use crate::store::host_db::TokenRow;
 
 /// Its tables, a step a version.
 const TABLES: [&str; 1] = [include_str!("../../../schema/sqlite/host/0001_tokens.sql")];
 
 /// The host's own database. Little is written to it, and never by an invocation, so one connection is enough.
 pub struct HostDb(Mutex<Connection>);
-
-/// A token as it is kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TokenRow {
-    pub id: String,
-    /// SHA-256 of the secret.
-    pub hash: [u8; 32],
-    /// The secret's last four characters.
-    pub tail: String,
-    pub tenant: String,
-    pub subject: String,
-    pub scopes: Vec<String>,
-    pub created_at: Millis,
-    /// `None`: never.
-    pub expires_at: Option<Millis>,
-    pub revoked_at: Option<Millis>,
-}
 
 impl HostDb {
     /// Opens or makes `host.db` in the data folder.
