@@ -1,16 +1,20 @@
 import type { Context } from './context.ts'
-import { parsed, refusal } from './errors.ts'
+import { asObject, parsed, refusal } from './errors.ts'
 import type { TopicName } from './index.ts'
 import { delay, limited, pause } from './patience.ts'
 
-/** One event, as the host sends it. */
+/** A message that a plugin published. */
 export interface Notification<T = unknown> {
   /** Its place in the stream: the `lastEventId` to go on behind it. */
   readonly id: string
-  /** The stream's own name for what this is: the topic, or `message`. */
-  readonly event: string
-  /** The event itself; the text where it is not JSON. */
-  readonly data: T
+  /** The event's own id: the same wherever it is delivered. */
+  readonly eventId: string
+  readonly topic: string
+  /** What it is about, where the plugin said so. */
+  readonly subject?: string | null
+  readonly payload: T
+  /** ISO 8601. */
+  readonly publishedAt: string
 }
 
 /** The host no longer has what came after the place that was asked for: read the state anew. */
@@ -33,7 +37,7 @@ export interface SubscribeOptions<T = unknown> {
   onOpen?: (() => void) | undefined
   /** Why the connection was lost; it is made again. */
   onError?: ((error: unknown) => void) | undefined
-  /** Goes on behind this event; left out, from now on. */
+  /** Goes on behind this message; left out, from now on. */
   lastEventId?: string | undefined
   /** Ends the subscription. */
   signal?: AbortSignal | undefined
@@ -131,14 +135,13 @@ async function listen(ctx: Context, topics: readonly string[], options: Subscrib
 
 async function handle({ id, event, data }: Message, options: SubscribeOptions, state: State): Promise<void> {
   try {
-    if (event === 'resync') {
-      await options.onResync?.({ id, data: parsed(data) })
-      state.lastEventId = id ?? state.lastEventId
-    } else if (id === undefined || id !== state.lastEventId) {
-      await options.onEvent({ id: id ?? '', event, data: parsed(data) })
-      state.lastEventId = id ?? state.lastEventId
+    if (event === 'resync') await options.onResync?.({ id, data: parsed(data ?? '') })
+    // A block without data only tells the place: also who loses the connection before the first message misses none.
+    else if (data !== undefined && (id === undefined || id !== state.lastEventId)) {
+      await options.onEvent({ ...asObject(data), id: id ?? '' } as Notification)
     }
-    state.tries = 0
+    state.lastEventId = id ?? state.lastEventId
+    if (data !== undefined) state.tries = 0
   } catch (error) {
     throw new Thrown(error)
   }
@@ -147,7 +150,7 @@ async function handle({ id, event, data }: Message, options: SubscribeOptions, s
 interface Message {
   id: string | undefined
   event: string
-  data: string
+  data: string | undefined
 }
 
 /** The messages of a stream of Server-Sent Events; `alive` is called for whatever comes. */
@@ -170,7 +173,7 @@ async function* messages(body: ReadableStream<Uint8Array>, alive: () => void): A
         if (line === '') {
           const { id, event, data } = message
           message = { id: undefined, event: '', data: [] }
-          if (data.length > 0 || event !== '') yield { id, event: event || 'message', data: data.join('\n') }
+          yield { id, event, data: data.length > 0 ? data.join('\n') : undefined }
           continue
         }
         const [, name, text = ''] = /^([^:]*)(?:: ?(.*))?$/s.exec(line) ?? []

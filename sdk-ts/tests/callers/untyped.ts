@@ -37,6 +37,6 @@ export function a_storage_of_any_kind_keeps_keys(ctx: ReturnType<typeof createCo
 }
 
 export function a_subscription_has_a_place(ctx: ReturnType<typeof createContext>) {
-  const subscription = subscribe<{ id: string }>(ctx, ['a.b'], { onEvent: ({ data, id }) => [data.id, id] })
+  const subscription = subscribe<{ id: string }>(ctx, ['a.b'], { onEvent: ({ payload, id, topic }) => [payload.id, id, topic] })
   holds<Equal<typeof subscription.lastEventId, string | undefined>>()
 }

@@ -1,4 +1,4 @@
-// Against a small server that keeps the contract of /notifications.
+// Against a small server that keeps the contract of /notifications, in the form of the host's.
 
 import assert from 'node:assert/strict'
 import { test } from 'node:test'
@@ -29,7 +29,7 @@ function listening(t, server, options = {}, topics = ['a.b', 'c']) {
     while (!holds(got)) await new Promise(go => { waiting.push(go) })
     return got
   }
-  return { subscription, got, until, events: () => got.filter(thing => thing.event) }
+  return { subscription, got, until, events: () => got.filter(thing => thing.id !== undefined) }
 }
 
 test('events come in order, with the token in a header and the topics in the address', async t => {
@@ -39,7 +39,10 @@ test('events come in order, with the token in a header and the topics in the add
   server.publish('a.b', { n: 1 })
   server.publish('c', 'text')
   await until(got => got.length === 3)
-  assert.deepEqual(events(), [{ id: '1', event: 'a.b', data: { n: 1 } }, { id: '2', event: 'c', data: 'text' }])
+  const rest = { subject: null, publishedAt: '2026-01-01T00:00:00.000Z' }
+  assert.deepEqual(events(), [
+    { id: '1', eventId: 'e1', topic: 'a.b', payload: { n: 1 }, ...rest }, { id: '2', eventId: 'e2', topic: 'c', payload: 'text', ...rest },
+  ])
   assert.equal(server.requests[0].url, '/notifications?topics=a.b,c')
   assert.equal(server.requests[0].headers.authorization, 'Bearer secret')
   assert.equal(server.requests[0].headers['last-event-id'], undefined)
@@ -53,7 +56,7 @@ test(`no gap and no double in ${MESSAGES} events over random cuts (ONCEHOST_SEED
     if (n % 50 === 0) await new Promise(setImmediate)
   }
   await until(() => events().length >= MESSAGES)
-  assert.deepEqual(events().map(({ data }) => data.n), Array.from({ length: MESSAGES }, (_, index) => index + 1))
+  assert.deepEqual(events().map(({ payload }) => payload.n), Array.from({ length: MESSAGES }, (_, index) => index + 1))
   assert.equal(subscription.lastEventId, String(MESSAGES))
   assert.ok(server.requests.length > 5, 'connections were cut')
 })
@@ -141,16 +144,26 @@ test('a connection without a sign of life is made again', async t => {
   await until(got => got.filter(thing => thing === 'open').length >= 3)
 })
 
+test('whoever loses the connection before the first message misses none', async t => {
+  const server = await stream(t)
+  server.publish('c', 'before')
+  const { until, events } = listening(t, server)
+  await until(got => got.includes('open'))
+  server.cut()
+  server.publish('c', 'meanwhile')
+  await until(() => events().length === 1)
+  assert.equal(server.requests[1].headers['last-event-id'], '1')
+  assert.equal(events()[0].payload, 'meanwhile')
+})
+
 test('the stream\'s form is read as its standard says', async t => {
   const server = await stream(t)
   const { until, events } = listening(t, server)
   await until(got => got.includes('open'))
-  const snow = Buffer.from('data: "☃"\n\n')
-  server.raw(': a comment\n', 'id: 7\r\nevent: c\r', '\ndata: [1,\r\ndata:2]\r\n\r\n', 'retry: 5\n\n', 'data\n\n', snow.subarray(0, 8))
+  const snow = Buffer.from('data: {"topic":"☃"}\n\n')
+  server.raw(': a comment\n', 'id: 7\r\nfield: x\r', '\ndata: {"topic":\r\ndata:"c"}\r\n\r\n', 'retry: 5\n\n', 'data: 1\n\n', snow.subarray(0, 18))
   await new Promise(setImmediate)
-  server.raw(snow.subarray(8))
+  server.raw(snow.subarray(18))
   await until(() => events().length === 3)
-  assert.deepEqual(events(), [
-    { id: '7', event: 'c', data: [1, 2] }, { id: '', event: 'message', data: '' }, { id: '', event: 'message', data: '☃' },
-  ])
+  assert.deepEqual(events(), [{ id: '7', topic: 'c' }, { id: '' }, { id: '', topic: '☃' }])
 })

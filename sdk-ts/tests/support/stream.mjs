@@ -18,7 +18,7 @@ export async function stream(test, { seed = 1, cutting = 0 } = {}) {
     clients.delete(client)
     client.write(text.slice(0, Math.floor(chance() * text.length)), () => client.destroy())
   }
-  const frame = ({ id, topic, data }) => `id: ${id}\nevent: ${topic}\ndata: ${JSON.stringify(data)}\n\n`
+  const frame = event => `id: ${event.id}\ndata: ${JSON.stringify({ ...event, id: undefined })}\n\n`
 
   const server = http.createServer((request, response) => {
     requests.push({ url: request.url, headers: request.headers })
@@ -27,9 +27,10 @@ export async function stream(test, { seed = 1, cutting = 0 } = {}) {
       return response.end(JSON.stringify(state.refuse.body ?? {}))
     }
     response.writeHead(200, { 'content-type': 'text/event-stream' })
-    response.write(': welcome\n\n')
     const last = Number(request.headers['last-event-id'] ?? history.length)
-    if (last < state.kept) response.write(`id: ${state.kept}\nevent: resync\ndata: {"from":${state.kept}}\n\n`)
+    if (last < state.kept) response.write(`id: ${state.kept}\nretry: 1000\nevent: resync\ndata: {"reason":"gone"}\n\n`)
+    // The place before all that comes, for whoever loses the connection before the first message.
+    else response.write(`: listening\nid: ${last}\nretry: 1000\n\n`)
     clients.add(response)
     response.on('close', () => clients.delete(response))
     for (const event of history.slice(Math.max(last, state.kept))) {
@@ -47,8 +48,8 @@ export async function stream(test, { seed = 1, cutting = 0 } = {}) {
     url: `http://127.0.0.1:${server.address().port}`,
     requests,
     state,
-    publish(topic, data) {
-      const event = { id: history.length + 1, topic, data }
+    publish(topic, payload) {
+      const event = { id: history.length + 1, eventId: `e${history.length + 1}`, topic, subject: null, payload, publishedAt: '2026-01-01T00:00:00.000Z' }
       history.push(event)
       for (const client of [...clients]) write(client, frame(event))
     },
