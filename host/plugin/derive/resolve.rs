@@ -74,7 +74,9 @@ impl Files {
             return Err(format!("comes from `{specifier}`, and only types of the plugin's own files are looked into"));
         }
         let from = self.all[from].path.clone();
-        let path = self.resolver.resolve(&from, specifier)?;
+        // A file that only declares is found without its ending by the type checker, and so here.
+        let declares = || self.resolver.resolve(&from, &format!("{specifier}.d.ts"));
+        let path = self.resolver.resolve(&from, specifier).or_else(|why| declares().map_err(|_| why))?;
         if let Some(index) = self.index.get(&path) {
             return Ok(*index);
         }

@@ -186,11 +186,8 @@ fn types_are_followed_through_the_plugin_s_files() {
             "lib/types.ts",
             "import { LIMITS, type Line as L } from './more.js'\nexport type { Renamed as Order }\ninterface Renamed { lines: L[]; limit: keyof typeof LIMITS }",
         ),
-        (
-            "lib/more.ts",
-            "export * from './deep.ts'\nexport const LIMITS = { low: 1 } as const\nexport type Unit = 'kg'",
-        ),
-        ("lib/deep.ts", "export interface Line { sku: string }"),
+        ("lib/more.ts", "export * from './deep'\nexport const LIMITS = { low: 1 } as const\nexport type Unit = 'kg'"),
+        ("lib/deep.d.ts", "export interface Line { sku: string }"),
     ]);
     let line = json!({ "type": "object", "properties": { "sku": { "type": "string" } }, "required": ["sku"] });
     let order = json!({ "type": "object", "properties": { "lines": { "type": "array", "items": line }, "limit": { "const": "low" } }, "required": ["lines", "limit"] });

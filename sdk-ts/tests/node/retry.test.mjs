@@ -8,7 +8,7 @@ const KEYED = { idempotencyKey: 'order-17' }
 
 function calling(...answers) {
   const { fetch, asked } = fakeFetch(...answers)
-  const ctx = createContext({ baseUrl: 'http://host.test/', fetch, backoff: HASTE, token: 'secret' })
+  const ctx = createContext({ baseUrl: 'http://host.test/', fetch, backoff: HASTE, token: 'secret', deadline: 2000 })
   return { ctx, asked, go: (options, input = { a: 1 }) => invoke(ctx, 'orders', 'orders.pay', input, options) }
 }
 

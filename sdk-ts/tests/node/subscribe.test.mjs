@@ -83,6 +83,16 @@ test('it goes on behind the event that was handled, not behind the one that came
   assert.deepEqual(handled, ['1', '2'])
 })
 
+test('a message that comes again behind itself is told once', async t => {
+  const server = await stream(t)
+  const { until, events } = listening(t, server)
+  await until(got => got.includes('open'))
+  const message = 'id: 7\ndata: {"topic":"c"}\n\n'
+  server.raw(message, message, 'id: 8\ndata: {"topic":"c"}\n\n')
+  await until(() => events().some(({ id }) => id === '8'))
+  assert.deepEqual(events().map(({ id }) => id), ['7', '8'])
+})
+
 test('history that is gone is told as a resync, and the stream goes on behind it', async t => {
   const server = await stream(t)
   for (let n = 1; n <= 5; n += 1) server.publish('c', n)
