@@ -12,6 +12,7 @@ use crate::backup::{self, BackupError};
 use crate::clock::{Clock, Millis};
 use crate::config::Settings;
 use crate::failure::Failure;
+use crate::flow::{Committed, Flows};
 use crate::idempotency::InFlight;
 use crate::ids::Ids;
 use crate::lane::{Lane, LaneSettings, Watchdog};
@@ -40,6 +41,8 @@ pub struct App {
     /// `DATA/host.db`: what belongs to no plugin.
     pub host_db: Arc<HostDb>,
     pub auth: Auth,
+    /// What runs workflows.
+    pub flows: Arc<Flows>,
     registry: RwLock<Arc<Registry>>,
     /// Held by a reload from looking to swapping.
     pub reloading: tokio::sync::Mutex<()>,
@@ -63,17 +66,19 @@ impl App {
     pub fn open(settings: Settings, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Result<Arc<Self>, StartError> {
         let lock = lock(&settings.data)?;
         refuse_unfinished(&settings.data)?;
-        let registry = Registry::load(&settings.plugins, clock.now()).map_err(|error| {
-            StartError(format!(
-                "cannot read the plugins folder {}: {error}; name another with --plugins DIR",
-                settings.plugins.display()
-            ))
-        })?;
+        let registry = Registry::load_given(&settings.plugins, clock.now(), Arc::new(settings.given_settings.clone()))
+            .map_err(|error| {
+                StartError(format!(
+                    "cannot read the plugins folder {}: {error}; name another with --plugins DIR",
+                    settings.plugins.display()
+                ))
+            })?;
         let host_db = Arc::new(HostDb::open(&settings.data).map_err(|error| StartError(error.to_string()))?);
         let auth = Auth::open(&settings, host_db.clone(), clock.clone()).map_err(StartError)?;
         let watchdog = Watchdog::start().map_err(|error| StartError(format!("no thread can be started: {error}")))?;
         let (spans, exporter) = settings.otlp_endpoint.as_deref().map(trace::exporter).unzip();
         let metrics = Arc::new(Metrics::default());
+        let flows = Flows::new(ids.rising(clock.now()).to_string(), settings.lease);
         let lane_settings = LaneSettings {
             queue: settings.queue,
             idle: settings.lane_idle,
@@ -81,8 +86,9 @@ impl App {
             clock: clock.clone(),
             watchdog,
             metrics: metrics.clone(),
+            after: Arc::new(Committed(flows.clone())),
         };
-        Ok(Arc::new(Self {
+        let app = Arc::new(Self {
             settings,
             clock,
             ids,
@@ -93,13 +99,16 @@ impl App {
             passing: tokio::sync::RwLock::default(),
             host_db,
             auth,
+            flows,
             registry: RwLock::new(Arc::new(registry)),
             reloading: tokio::sync::Mutex::default(),
             reloads: AtomicU64::new(0),
             lanes: Mutex::default(),
             lane_settings,
             lock: Mutex::new(Some(lock)),
-        }))
+        });
+        app.flows.belongs_to(&app);
+        Ok(app)
     }
 
     /// The plugins as they are loaded now.
@@ -112,6 +121,7 @@ impl App {
     pub fn swap(&self, next: Registry, counts: bool) {
         *self.registry.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
         self.reloads.fetch_add(u64::from(counts), Ordering::Relaxed);
+        self.flows.reloaded(self.registry().plugins.keys().cloned());
     }
 
     /// How many reloads there were that changed something.
@@ -199,6 +209,7 @@ impl App {
             replies += cleared.replies;
             marks += cleared.marks;
             if !cleared.more {
+                self.flows.clear_definitions(&lane).await?;
                 return Ok((replies, marks));
             }
         }
@@ -219,6 +230,7 @@ impl App {
     /// the data folder back.
     pub async fn close(&self) {
         let deadline = Instant::now() + self.settings.stop_grace;
+        self.flows.close(deadline).await;
         let lanes: Vec<_> = self.lanes().values().cloned().collect();
         for lane in lanes {
             lane.close(deadline).await;

@@ -19,6 +19,7 @@ pub mod trace;
 pub mod query;
 pub mod schema;
 pub mod store;
+pub mod workflow;
 
 pub mod plugin;
 pub mod script;
@@ -29,6 +30,7 @@ pub mod backup;
 pub mod bindings;
 
 pub mod app;
+pub mod flow;
 pub mod idempotency;
 pub mod invoke;
 pub mod lane;

@@ -11,6 +11,7 @@ mod concurrency;
 mod crash;
 mod fairness;
 mod faults;
+mod flows;
 mod fuzz;
 mod gate;
 mod hostile;

@@ -91,6 +91,13 @@ declare module '@oncehost/sdk' {
           next_cursor: string | null
         }
       }
+      /** Takes a clip off an event that it does not show, so that another one can be bound. A step of the flow. */
+      'lane-change.put-back': {
+        kind: 'write'
+        key: 'optional'
+        input: { event_id: string; video_file_id: string }
+        output: unknown
+      }
     }
   }
 

@@ -12,6 +12,8 @@ use crate::config::{ConfigError, Settings, Sources};
 mod backup;
 mod dev;
 mod doctor;
+mod flow;
+mod flow_tree;
 mod invoke;
 mod local;
 mod log;
@@ -73,6 +75,7 @@ enum Command {
     Schema(schema::Schema),
     Invoke(invoke::Invoke),
     Plugin(plugin::Plugin),
+    Flow(flow::Flow),
     Backup(backup::Backup),
     Restore(backup::Restore),
     Doctor(doctor::Doctor),
@@ -162,6 +165,7 @@ fn run(cli: Cli) -> Result<(), Fail> {
             Command::Schema(command) => command.run(settings).await,
             Command::Invoke(command) => command.run(settings).await,
             Command::Plugin(command) => command.run(settings).await,
+            Command::Flow(command) => command.run(settings).await,
             Command::Backup(command) => command.run(settings).await,
             Command::Restore(command) => command.run(settings).await,
             Command::Doctor(command) => command.run(settings).await,

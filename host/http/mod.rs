@@ -18,6 +18,7 @@ mod backup;
 mod body;
 mod call;
 pub mod door;
+mod flows;
 pub mod listen;
 pub mod openapi;
 pub mod problem;
@@ -53,7 +54,10 @@ pub fn router(app: Arc<App>, door: Door) -> Router {
     let mut guarded = Router::new()
         .route("/admin/plugins", get(admin::show_plugins))
         .route("/metrics", get(metrics))
-        .route("/openapi.json", get(openapi::show));
+        .route("/openapi.json", get(openapi::show))
+        .route("/admin/flows", get(flows::list))
+        .route("/admin/flows/{id}", get(flows::show))
+        .route("/admin/flows/{id}/{verb}", post(flows::change));
     if matches!(door, Door::Local | Door::Serve) {
         guarded = guarded
             .route("/admin/tokens", get(tokens::list).post(tokens::create))

@@ -16,6 +16,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::failure::Code;
 
+mod flows;
 mod process;
 
 pub use process::{Process, open_files_limit};
@@ -112,6 +113,7 @@ struct Families {
     limits: Family<LimitLabels, Counter>,
     cleared: Family<Kind, Counter>,
     reloads: Family<ResultLabel, Counter>,
+    flows: flows::FlowFamilies,
 }
 
 /// What is looked at only when somebody asks.
@@ -172,6 +174,7 @@ impl Default for Families {
             limits: Family::default(),
             cleared: Family::default(),
             reloads: Family::default(),
+            flows: flows::FlowFamilies::default(),
         }
     }
 }
@@ -189,6 +192,7 @@ impl Families {
         to.register("limits_hit", "Runs that came up against a limit, by its name", self.limits.clone());
         to.register("cleared", "Replies and marks that were no longer kept", self.cleared.clone());
         to.register("reloads", "Reloads of plugins", self.reloads.clone());
+        self.flows.register(to);
     }
 }
 
@@ -295,6 +299,7 @@ pub struct PluginMetrics {
     wait: Histogram,
     reliefs: Counter,
     limits: Family<LimitLabels, Counter>,
+    flows: flows::FlowFamilies,
 }
 
 impl PluginMetrics {
@@ -310,7 +315,18 @@ impl PluginMetrics {
             wait: families.waits.get_or_create_owned(&label),
             reliefs: families.reliefs.get_or_create_owned(&label),
             limits: families.limits.clone(),
+            flows: families.flows.clone(),
         }
+    }
+
+    /// Counts workflows and tries of steps, by what became of them.
+    pub fn flows(&self, workflows: &[(&'static str, u32)], steps: &[(&'static str, u32)]) {
+        self.flows.count(&self.plugin, workflows, steps);
+    }
+
+    /// Takes how many workflows have each status that wants attention.
+    pub fn troubled(&self, found: &[(String, i64)]) {
+        self.flows.troubled(&self.plugin, found);
     }
 
     /// Counts a call of an action.

@@ -27,6 +27,7 @@ pub mod outbox;
 pub mod records;
 mod session;
 pub mod sqlite;
+pub mod steps;
 pub mod tables;
 pub mod workflows;
 

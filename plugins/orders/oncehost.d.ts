@@ -56,6 +56,10 @@ declare module '@oncehost/sdk/plugin' {
     }
   }
 
+  interface Flows {
+    'order-payment': { order_id: unknown }
+  }
+
   interface Topics {
     'audit.recorded': unknown
   }

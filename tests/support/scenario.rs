@@ -4,6 +4,7 @@
 //! - `> POST PLUGIN/ACTION key=K tenant=T {…}` calls an action and prints the status and the body
 //! - `> sql PLUGIN SELECT …` prints the rows
 //! - `> rows PLUGIN` prints how many rows each table has
+//! - `> drain` lets workflows go as far as they can at this moment
 //! - `> advance 90m` moves the clock, `> clear` clears expired records, `> restart` stops and starts the host
 
 use std::collections::BTreeMap;
@@ -82,6 +83,10 @@ fn take(host: &mut Host, step: &str) -> String {
             host.clock.advance(i64::try_from(by.as_millis()).unwrap());
             String::new()
         }
+        "drain" => {
+            host.block_on(host.app.flows.drain(&host.app));
+            String::new()
+        }
         "clear" => {
             let (replies, marks) = host.block_on(host.app.clear_expired()).unwrap();
             format!("{replies} replies, {marks} marks")
@@ -152,7 +157,7 @@ fn counts(host: &Host, plugin: &str) -> String {
         host,
         plugin,
         "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%' \
-         AND name NOT IN ('_oncehost_schema', '_oncehost_definitions') ORDER BY name",
+         AND name NOT IN ('_oncehost_schema', '_oncehost_definitions', '_oncehost_steps') ORDER BY name",
     );
     let mut told = Vec::new();
     for line in tables.lines() {

@@ -44,5 +44,12 @@ export function handle({ event_id, video_file_id }: Binding, _ctx: HandlerCtx): 
     }
   }
   const started = must(flow.start('lane-change-postprocess', `${event_id}:${video_file_id}`, { event_id, video_file_id }))
+  if (affected === 1 && started.already) {
+    // Its workflow ran before, and put the event back.
+    throw new BizError('CLIP_REFUSED', `The clip ${video_file_id} does not show this crossing; bind another.`, {
+      status: 409,
+      details: { workflow_id: started.workflowId },
+    })
+  }
   return { event_id, bound: true, status: BOUND, video_file_id, workflow_id: started.workflowId }
 }
