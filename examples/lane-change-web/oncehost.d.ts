@@ -96,7 +96,7 @@ declare module '@oncehost/sdk' {
         kind: 'write'
         key: 'optional'
         input: { event_id: string; video_file_id: string }
-        output: unknown
+        output: { event_id: string; put_back: boolean; status: string }
       }
     }
   }
