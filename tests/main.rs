@@ -19,8 +19,10 @@ mod isolation;
 mod lane;
 mod new;
 mod npm;
+mod openapi;
 mod operations;
 mod reload;
 #[cfg(feature = "crash-points")]
 mod schema;
 mod tidy;
+mod types;

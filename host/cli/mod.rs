@@ -24,6 +24,7 @@ mod sample;
 mod schema;
 mod serve;
 mod token;
+mod types;
 
 /// Runs TypeScript plugins and makes every write they do safe to repeat.
 #[derive(Debug, Parser)]
@@ -79,6 +80,7 @@ enum Command {
     Restore(backup::Restore),
     Doctor(doctor::Doctor),
     Token(token::Token),
+    Types(types::Types),
 }
 
 /// SIGXFSZ.
@@ -168,6 +170,7 @@ fn run(cli: Cli) -> Result<(), Fail> {
             Command::Restore(command) => command.run(settings).await,
             Command::Doctor(command) => command.run(settings).await,
             Command::Token(command) => command.run(settings).await,
+            Command::Types(command) => command.run(settings).await,
         }
     });
     // Whatever still blocks a thread must not keep the process.

@@ -20,6 +20,7 @@ mod call;
 pub mod door;
 mod flows;
 pub mod listen;
+pub mod openapi;
 pub mod problem;
 pub mod reply;
 pub mod tokens;
@@ -53,6 +54,7 @@ pub fn router(app: Arc<App>, door: Door) -> Router {
     let mut guarded = Router::new()
         .route("/admin/plugins", get(admin::show_plugins))
         .route("/metrics", get(metrics))
+        .route("/openapi.json", get(openapi::show))
         .route("/admin/flows", get(flows::list))
         .route("/admin/flows/{id}", get(flows::show))
         .route("/admin/flows/{id}/{verb}", post(flows::change));

@@ -18,6 +18,7 @@ mod action;
 mod bundle;
 mod compile;
 mod content;
+mod derive;
 mod fault;
 mod files;
 mod flow;
@@ -37,6 +38,9 @@ mod ticks;
 pub mod watch;
 
 pub use manifest::is_id;
+
+/// The file in a plugin's folder that its generated types are in. The host writes it and does not read it.
+pub const TYPES_FILE: &str = "oncehost.d.ts";
 
 /// A loaded plugin. A reload builds the next one; running work ends on the one it began with.
 #[derive(Debug)]
@@ -65,6 +69,10 @@ pub struct Plugin {
     pub scripts: BTreeMap<String, Arc<Entry>>,
     pub subscriptions: Vec<Subscription>,
     pub schedules: Vec<Schedule>,
+    /// What its files publish, as far as the topics are written out in `notify.publish('…', …)`.
+    pub topics: BTreeSet<String>,
+    /// What is worth knowing and keeps nothing from working, such as an input that is not checked, and why.
+    pub notes: Vec<Fault>,
 }
 
 /// A file that exports `handle` and is not an action: an event handler, or a script that flow steps run.
@@ -146,14 +154,30 @@ pub struct Action {
     pub replay: Replay,
     /// Input fields that are left out of the request hash.
     pub transient: Vec<String>,
-    /// `config.input`, and the same ready to check with.
+    /// `config.input`, or without it what the type of `handle`'s first parameter says. `None`: nothing is checked.
     pub input: Option<InputSchema>,
+    /// A JSON Schema of what `handle` gives, where its type says that.
+    pub output: Option<Json>,
+    /// What the comment in front of `handle` says.
+    pub about: String,
 }
 
 /// A JSON Schema for an action's input.
 pub struct InputSchema {
     pub source: Json,
     pub validator: jsonschema::Validator,
+}
+
+impl InputSchema {
+    /// Makes a schema ready to check with.
+    ///
+    /// # Errors
+    /// Where it is no JSON Schema.
+    pub fn new(source: &Json) -> Result<Self, Box<jsonschema::ValidationError<'static>>> {
+        // Formats too: an author who writes `date-time` means it.
+        let validator = jsonschema::options().should_validate_formats(true).build(source)?;
+        Ok(Self { source: source.clone(), validator })
+    }
 }
 
 impl fmt::Debug for InputSchema {

@@ -1,6 +1,7 @@
 import type { ActionConfig, HandlerCtx } from '@oncehost/sdk/plugin'
 import { BOUND, PENDING, findEvent } from '../../lib/event.ts'
 import { must } from '../../lib/must.ts'
+import { TEXT } from '../../lib/text.ts'
 
 export const config = {
   key: 'required',
@@ -8,8 +9,8 @@ export const config = {
     type: 'object',
     required: ['event_id', 'video_file_id'],
     properties: {
-      event_id: { type: 'string', minLength: 1 },
-      video_file_id: { type: 'string', minLength: 1, maxLength: 200 },
+      event_id: { type: 'string', pattern: TEXT, minLength: 1 },
+      video_file_id: { type: 'string', pattern: TEXT, minLength: 1, maxLength: 200 },
     },
   },
 } satisfies ActionConfig
@@ -19,8 +20,16 @@ interface Binding {
   video_file_id: string
 }
 
+interface Outcome {
+  event_id: string
+  bound: boolean
+  status: string
+  video_file_id: string | null
+  workflow_id: string | null
+}
+
 /** Binds a video to an event that waits for one, and starts what comes after. Of racing callers one binds. */
-export function handle({ event_id, video_file_id }: Binding, _ctx: HandlerCtx) {
+export function handle({ event_id, video_file_id }: Binding, _ctx: HandlerCtx): Outcome {
   const { affected } = must(store.update(
     'lane_change_event',
     { id: { eq: event_id }, status: { eq: PENDING } },
