@@ -10,9 +10,11 @@ pub mod backoff;
 pub mod clock;
 pub mod codec;
 pub mod config;
+pub mod cron;
 pub mod failure;
 pub mod ids;
 pub mod metrics;
+pub mod nudge;
 pub mod trace;
 
 pub mod query;

@@ -9,6 +9,7 @@ use serde_json::Value as Json;
 
 use crate::backoff::Retry;
 use crate::clock::Millis;
+use crate::cron::Cron;
 use crate::failure::Position;
 use crate::schema::Schema;
 
@@ -16,6 +17,7 @@ mod action;
 mod bundle;
 mod compile;
 mod content;
+mod event_filter;
 mod fault;
 mod files;
 mod flow;
@@ -31,6 +33,7 @@ mod rewrite;
 mod tests;
 pub mod watch;
 
+pub use event_filter::EventFilter;
 pub use manifest::is_id;
 
 /// A loaded plugin. A reload builds the next one; running work ends on the one it began with.
@@ -77,7 +80,7 @@ pub struct Subscription {
     /// A name in [`Plugin::events`].
     pub handler: String,
     pub retry: Retry,
-    pub filter: Option<Json>,
+    pub filter: Option<EventFilter>,
     /// `"orderBy": "subject"`: one delivery at a time for each subject.
     pub by_subject: bool,
     /// The most deliveries at a time.
@@ -92,6 +95,8 @@ pub struct Schedule {
     pub cron: String,
     /// An IANA name.
     pub timezone: String,
+    /// The two of them, read.
+    pub ticks: Cron,
     pub tenants: Vec<String>,
     /// A name in [`Plugin::events`].
     pub handler: String,
