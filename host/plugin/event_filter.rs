@@ -13,7 +13,11 @@ const FORM: &str = "write { \"data.region\": { \"eq\": \"north\" } }";
 
 /// Conditions that all hold, as they stand in `plugin.json`.
 #[derive(Clone, Debug, PartialEq)]
-pub struct EventFilter(Vec<Condition>);
+pub struct EventFilter {
+    all: Vec<Condition>,
+    /// As it was written.
+    source: Json,
+}
 
 #[derive(Clone, Debug, PartialEq)]
 enum Condition {
@@ -31,9 +35,14 @@ impl EventFilter {
         parse(filter, 0)
     }
 
+    /// The filter as it was written.
+    pub fn source(&self) -> &Json {
+        &self.source
+    }
+
     /// Whether an event (CloudEvents JSON) passes. What the event does not have counts as null.
     pub fn passes(&self, event: &Json) -> bool {
-        self.0.iter().all(|condition| match condition {
+        self.all.iter().all(|condition| match condition {
             Condition::Any(branches) => branches.iter().any(|branch| branch.passes(event)),
             Condition::Member { path, operator, operand } => {
                 let found = path.iter().try_fold(event, |value, name| value.get(name)).unwrap_or(&Json::Null);
@@ -77,7 +86,7 @@ fn parse(filter: &Json, depth: usize) -> Result<EventFilter, String> {
             });
         }
     }
-    Ok(EventFilter(conditions))
+    Ok(EventFilter { all: conditions, source: filter.clone() })
 }
 
 /// `data.a.b`, or the name of an attribute.

@@ -3,6 +3,7 @@
 -- When every subscription and the listeners had it; NULL: it still waits for the relay.
 ALTER TABLE _oncehost_events ADD COLUMN relayed_at INTEGER;
 CREATE INDEX _oncehost_events_waiting ON _oncehost_events (id) WHERE relayed_at IS NULL;
+CREATE INDEX _oncehost_events_relayed ON _oncehost_events (relayed_at) WHERE relayed_at IS NOT NULL;
 
 -- One row for each event and subscription of this plugin, or tick of one of its schedules.
 CREATE TABLE _oncehost_deliveries (

@@ -10,16 +10,21 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use super::StoreError;
 
 pub mod copy;
+pub mod deliveries;
 mod errors;
 pub mod health;
 pub mod host_db;
 pub mod keys;
 pub mod outbox;
 pub mod records;
+pub mod schedules;
 pub mod workflows;
 
 /// The host's own tables, a step a version: `PRAGMA user_version` is the number of steps that were applied.
-const HOST_TABLES: [&str; 1] = [include_str!("../../../schema/sqlite/0001_host.sql")];
+const HOST_TABLES: [&str; 2] = [
+    include_str!("../../../schema/sqlite/0001_host.sql"),
+    include_str!("../../../schema/sqlite/0003_events.sql"),
+];
 
 /// How long a statement waits for another process that holds a lock (a backup tool, a shell).
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -142,6 +147,17 @@ pub(crate) fn fault(error: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::OperationInterrupted) => StoreError::Slow("a read took too long and was stopped".to_owned()),
         _ => StoreError::Unavailable(format!("the database failed: {error}")),
     }
+}
+
+/// All rows that one of the host's fixed queries gives.
+pub(crate) fn rows<T>(
+    connection: &Connection,
+    sql: &str,
+    params: impl rusqlite::Params,
+    read: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Vec<T>, StoreError> {
+    let found = connection.prepare_cached(sql).and_then(|mut statement| statement.query_map(params, read)?.collect());
+    found.map_err(|error| fault(&error))
 }
 
 /// How many steps of SQLite's machine pass between two looks at the clock.

@@ -1,6 +1,6 @@
 //! The outbox: events that commit with the rows of the invocation that published them.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{StoreError, Tx, fault};
 use crate::clock::Millis;
@@ -66,5 +66,100 @@ pub fn publish(tx: &Tx, event: &Event, now: Millis) -> Result<Published, StoreEr
             })
             .map_err(|error| fault(&error))?;
         Ok(if same == Some(true) { Published::Already } else { Published::Other })
+    })
+}
+
+/// An event as it rests in the outbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    pub id: i64,
+    pub event_id: String,
+    pub tenant: String,
+    pub topic: String,
+    pub subject: Option<String>,
+    /// RFC 8785 text.
+    pub payload: String,
+    pub published_at: Millis,
+    /// `None`: it waits for the relay.
+    pub relayed_at: Option<Millis>,
+}
+
+const SELECT: &str =
+    "SELECT id, event_id, tenant, topic, subject, payload, published_at, relayed_at FROM _oncehost_events";
+
+fn outgoing(row: &Row<'_>) -> rusqlite::Result<Outgoing> {
+    Ok(Outgoing {
+        id: row.get(0)?,
+        event_id: row.get(1)?,
+        tenant: row.get(2)?,
+        topic: row.get(3)?,
+        subject: row.get(4)?,
+        payload: row.get(5)?,
+        published_at: row.get(6)?,
+        relayed_at: row.get(7)?,
+    })
+}
+
+/// The events that wait for the relay, the oldest first: at most `limit`, and no more once their payloads pass `bytes`.
+///
+/// # Errors
+/// When the database fails, or is of an older version.
+pub fn waiting(connection: &Connection, limit: usize, bytes: usize) -> Result<Vec<Outgoing>, StoreError> {
+    let read = || {
+        let mut statement =
+            connection.prepare_cached(&format!("{SELECT} WHERE relayed_at IS NULL ORDER BY id LIMIT ?1"))?;
+        let mut rows = statement.query([i64::try_from(limit).unwrap_or(i64::MAX)])?;
+        let (mut found, mut size) = (Vec::new(), 0);
+        while size <= bytes
+            && let Some(row) = rows.next()?
+        {
+            let event = outgoing(row)?;
+            size += event.payload.len();
+            found.push(event);
+        }
+        Ok(found)
+    };
+    read().map_err(|error| fault(&error))
+}
+
+/// Notes that every subscription and listener has these events.
+///
+/// # Errors
+/// When the database fails.
+pub fn mark_relayed(tx: &Tx, ids: &[i64], now: Millis) -> Result<(), StoreError> {
+    tx.with(|connection| {
+        let mark = || {
+            let mut statement =
+                connection.prepare_cached("UPDATE _oncehost_events SET relayed_at = ?2 WHERE id = ?1")?;
+            ids.iter().try_for_each(|id| statement.execute(params![id, now]).map(drop))
+        };
+        mark().map_err(|error| fault(&error))
+    })
+}
+
+/// One published event.
+///
+/// # Errors
+/// When the database fails.
+pub fn find(connection: &Connection, event_id: &str) -> Result<Option<Outgoing>, StoreError> {
+    connection
+        .prepare_cached(&format!("{SELECT} WHERE event_id = ?1"))
+        .and_then(|mut statement| statement.query_row([event_id], outgoing).optional())
+        .map_err(|error| fault(&error))
+}
+
+/// Forgets at most `batch` events that were relayed at or before `before`; gives how many.
+///
+/// # Errors
+/// When the database fails.
+pub fn clear(tx: &Tx, before: Millis, batch: usize) -> Result<usize, StoreError> {
+    tx.with(|connection| {
+        connection
+            .prepare_cached(
+                "DELETE FROM _oncehost_events WHERE id IN \
+                 (SELECT id FROM _oncehost_events WHERE relayed_at <= ?1 ORDER BY relayed_at LIMIT ?2)",
+            )
+            .and_then(|mut statement| statement.execute(params![before, i64::try_from(batch).unwrap_or(i64::MAX)]))
+            .map_err(|error| fault(&error))
     })
 }
