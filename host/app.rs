@@ -11,6 +11,7 @@ use crate::auth::Auth;
 use crate::backup::{self, BackupError};
 use crate::clock::{Clock, Millis};
 use crate::config::Settings;
+use crate::events::Events;
 use crate::failure::Failure;
 use crate::idempotency::InFlight;
 use crate::ids::Ids;
@@ -41,6 +42,7 @@ pub struct App {
     /// `DATA/host.db`: what belongs to no plugin.
     pub host_db: Arc<HostDb>,
     pub auth: Auth,
+    pub events: Events,
     registry: RwLock<Arc<Registry>>,
     /// Held by a reload from looking to swapping.
     pub reloading: tokio::sync::Mutex<()>,
@@ -72,6 +74,8 @@ impl App {
         })?;
         let host_db = Arc::new(HostDb::open(&settings.data).map_err(|error| StartError(error.to_string()))?);
         let auth = Auth::open(&settings, host_db.clone(), clock.clone()).map_err(StartError)?;
+        let events = Events::open(&host_db, &registry, clock.now(), ids.as_ref());
+        let events = events.map_err(|failure| StartError(failure.detail))?;
         let watchdog = Watchdog::start().map_err(|error| StartError(format!("no thread can be started: {error}")))?;
         let (spans, exporter) = settings.otlp_endpoint.as_deref().map(trace::exporter).unzip();
         let metrics = Arc::new(Metrics::default());
@@ -82,6 +86,7 @@ impl App {
             clock: clock.clone(),
             watchdog,
             metrics: metrics.clone(),
+            committed: events.published.clone(),
         };
         Ok(Arc::new(Self {
             settings,
@@ -94,6 +99,7 @@ impl App {
             passing: tokio::sync::RwLock::default(),
             host_db,
             auth,
+            events,
             registry: RwLock::new(Arc::new(registry)),
             reloading: tokio::sync::Mutex::default(),
             reloads: AtomicU64::new(0),

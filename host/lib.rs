@@ -29,6 +29,7 @@ pub mod backup;
 pub mod bindings;
 
 pub mod app;
+pub mod events;
 pub mod idempotency;
 pub mod invoke;
 pub mod lane;

@@ -9,6 +9,7 @@ mod cli;
 mod concurrency;
 #[cfg(feature = "crash-points")]
 mod crash;
+mod events;
 mod fairness;
 mod faults;
 mod fuzz;

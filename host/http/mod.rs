@@ -18,7 +18,9 @@ mod backup;
 mod body;
 mod call;
 pub mod door;
+mod events;
 pub mod listen;
+mod notifications;
 pub mod problem;
 pub mod reply;
 pub mod tokens;
@@ -46,6 +48,8 @@ pub fn router(app: Arc<App>, door: Door) -> Router {
     let shared = Arc::new(Shared { app, door });
     let mut router = Router::new()
         .route("/plugins/{plugin}/invoke/{action}", post(call::invoke))
+        .route("/events", post(events::accept))
+        .route("/notifications", get(notifications::listen))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz));
     let mut guarded = Router::new().route("/admin/plugins", get(admin::show_plugins)).route("/metrics", get(metrics));

@@ -217,7 +217,8 @@ fn check_input(schema: &InputSchema, input: &Json) -> Option<Failure> {
     Some(failure)
 }
 
-fn run_limits(app: &App, plugin: &Plugin, kind: Kind) -> RunLimits {
+/// The limits of one run of a plugin's handler.
+pub(crate) fn run_limits(app: &App, plugin: &Plugin, kind: Kind) -> RunLimits {
     let (own, default) = match kind {
         Kind::Write => (plugin.limits.handler_ms, app.settings.handler_time),
         Kind::Read => (plugin.limits.read_ms, app.settings.read_time),
@@ -233,14 +234,16 @@ fn run_limits(app: &App, plugin: &Plugin, kind: Kind) -> RunLimits {
     }
 }
 
-fn engine_limits(app: &App, plugin: &Plugin) -> EngineLimits {
+/// The limits of a plugin's script engine.
+pub(crate) fn engine_limits(app: &App, plugin: &Plugin) -> EngineLimits {
     EngineLimits {
         memory: size(plugin.limits.memory_bytes, app.settings.memory),
         stack: size(plugin.limits.stack_bytes, app.settings.stack),
     }
 }
 
-fn size(own: Option<u64>, default: usize) -> usize {
+/// A plugin's own limit in bytes, or the host's.
+pub(crate) fn size(own: Option<u64>, default: usize) -> usize {
     own.map_or(default, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 

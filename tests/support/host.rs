@@ -155,6 +155,15 @@ impl Host {
         answer(request.send(call.body).unwrap())
     }
 
+    /// Sends an event in structured mode.
+    pub fn send_event(&self, tenant: &str, event: &Json) -> Answer {
+        let request = ureq_agent()
+            .post(format!("{}/events", self.url))
+            .header("Content-Type", "application/cloudevents+json")
+            .header("X-Tenant-Id", tenant);
+        answer(request.send(event.to_string()).unwrap())
+    }
+
     /// Calls an action with a key.
     pub fn post(&self, plugin: &str, action: &str, key: &str, body: &str) -> Answer {
         self.call(plugin, action, &Call { key: Some(key), tenant: None, body: body.as_bytes() })

@@ -102,7 +102,8 @@ pub fn add(tx: &Tx, new: &NewDelivery, now: Millis) -> Result<bool, StoreError> 
 }
 
 /// Claims at most `limit` deliveries of a subscription that are due, the longest due first, and counts their tries.
-/// One that lost its host in a try comes alone (`alone` gets set): whatever kills hosts must not take others with it.
+/// One that lost its host in a try comes `alone`, which is the answer's second part, and only where it is the `first` of
+/// what is claimed together: whatever kills hosts must not take others with it.
 ///
 /// # Errors
 /// When the database fails.
@@ -112,8 +113,8 @@ pub fn claim(
     limit: usize,
     (owner, lease_until): (&str, Millis),
     now: Millis,
-    alone: &mut bool,
-) -> Result<Vec<Claimed>, StoreError> {
+    first: bool,
+) -> Result<(Vec<Claimed>, bool), StoreError> {
     tx.with(|connection| {
         let sql = "SELECT id, event_id, subscription, operation, handler, tenant, event, attempts + 1, lost \
                    FROM _oncehost_deliveries WHERE subscription = ?1 AND state = 'waiting' AND due_at <= ?2 \
@@ -121,9 +122,10 @@ pub fn claim(
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
         let mut found: Vec<(Claimed, bool)> =
             rows(connection, sql, params![subscription, now, limit], |row| Ok((claimed(row)?, row.get::<_, i64>(8)? > 0)))?;
-        if let Some(at) = found.iter().position(|(_, lost)| *lost) {
-            *alone = at == 0;
-            found.truncate(at.max(1));
+        let at = found.iter().position(|(_, lost)| *lost);
+        let alone = at == Some(0);
+        if let Some(at) = at {
+            found.truncate(if alone { usize::from(first) } else { at });
         }
         for (claimed, _) in &found {
             execute(
@@ -133,7 +135,7 @@ pub fn claim(
                 params![claimed.id, claimed.attempt, owner, lease_until, now],
             )?;
         }
-        Ok(found.into_iter().map(|(claimed, _)| claimed).collect())
+        Ok((found.into_iter().map(|(claimed, _)| claimed).collect(), alone))
     })
 }
 

@@ -26,6 +26,16 @@ const HOST_TABLES: [&str; 2] = [
     include_str!("../../../schema/sqlite/0003_events.sql"),
 ];
 
+/// Whether a plugin's database has the host's tables in their newest version; its writer brings them there.
+///
+/// # Errors
+/// When it cannot be read.
+pub fn is_newest(connection: &Connection) -> Result<bool, StoreError> {
+    let version: i64 =
+        connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(|error| fault(&error))?;
+    Ok(usize::try_from(version) == Ok(HOST_TABLES.len()))
+}
+
 /// How long a statement waits for another process that holds a lock (a backup tool, a shell).
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 

@@ -97,16 +97,17 @@ impl HostDb {
         })
     }
 
-    /// The events that wait for the relay, the oldest first: at most `limit`, and no more once they pass `bytes`.
+    /// The events behind the row `after` that wait for the relay, the oldest first: at most `limit`, and no more once
+    /// they pass `bytes`.
     ///
     /// # Errors
     /// When the database fails.
-    pub fn waiting_events(&self, limit: usize, bytes: usize) -> Result<Vec<AcceptedEvent>, StoreError> {
+    pub fn waiting_events(&self, after: i64, limit: usize, bytes: usize) -> Result<Vec<AcceptedEvent>, StoreError> {
         let connection = self.lock();
         let read = || {
-            let mut statement =
-                connection.prepare_cached(&format!("{SELECT} WHERE relayed_at IS NULL ORDER BY id LIMIT ?1"))?;
-            let mut rows = statement.query([i64::try_from(limit).unwrap_or(i64::MAX)])?;
+            let sql = format!("{SELECT} WHERE relayed_at IS NULL AND id > ?1 ORDER BY id LIMIT ?2");
+            let mut statement = connection.prepare_cached(&sql)?;
+            let mut rows = statement.query([after, i64::try_from(limit).unwrap_or(i64::MAX)])?;
             let (mut found, mut size) = (Vec::new(), 0);
             while size <= bytes
                 && let Some(row) = rows.next()?
