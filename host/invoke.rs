@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 
-use crate::bindings::{Bindings, Scope, ctx, script_line};
+use crate::bindings::{Bindings, Effects, Scope, ctx, script_line};
 use crate::clock::Millis;
 use crate::failure::{Code, Failure};
 use crate::script::{Call, Engine, EngineLimits, RunLimits, ScriptError};
@@ -47,6 +47,11 @@ pub trait Cause: Send + Sync + Debug {
 
     /// Whether a claim finds out, after a commit whose outcome is unknown, what became of it.
     fn is_recorded(&self) -> bool;
+
+    /// Where the changes of the run are to be told; nobody asks for most.
+    fn effects(&self) -> Option<Effects> {
+        None
+    }
 }
 
 /// What a claim found.
@@ -153,7 +158,8 @@ fn run(invocation: &Invocation, engine: &mut Engine, tx: &Tx) -> Result<String, 
         limits: &invocation.limits,
     };
     let bindings =
-        Bindings::new(scope.clone(), tx.until(Instant::now() + invocation.limits.time), invocation.payload_limit);
+        Bindings::new(scope.clone(), tx.until(Instant::now() + invocation.limits.time), invocation.payload_limit)
+            .telling(invocation.cause.effects());
     let began = Instant::now();
     let ran = engine.run(&call, Box::new(bindings));
     scope.origin.part("handler", began, scope.ids.as_ref());

@@ -15,10 +15,13 @@ use crate::store::sqlite::Tx;
 use crate::trace::Origin;
 
 pub mod ctx;
+mod effects;
 mod flow;
 pub mod leaving;
 mod notify;
 pub mod store;
+
+pub use effects::Effects;
 
 /// Who and what an invocation is, for everything that a script asks on its behalf.
 #[derive(Clone)]
@@ -84,30 +87,30 @@ pub struct Bindings {
     payload_limit: usize,
     /// How many events each topic got in this run, for the keys of those without one.
     published: HashMap<String, u32>,
+    /// Where the run's changes are told, if anybody wants to know.
+    effects: Option<Effects>,
 }
 
 impl Bindings {
     /// The bindings of one run, acting in the transaction that `tx` holds.
     pub fn new(scope: Scope, tx: Tx, payload_limit: usize) -> Self {
-        Self { scope, tx, payload_limit, published: HashMap::new() }
+        Self { scope, tx, payload_limit, published: HashMap::new(), effects: None }
+    }
+
+    /// The same, telling what is changed.
+    #[must_use]
+    pub fn telling(self, effects: Option<Effects>) -> Self {
+        Self { effects, ..self }
     }
 }
 
 impl Host for Bindings {
     fn call(&mut self, binding: Binding, args: Vec<Value>) -> Result<Value, Failure> {
-        match binding {
-            Binding::StoreCreateIfAbsent => store::create_if_absent(self, &args),
-            Binding::StoreUpdate => store::update(self, &args),
-            Binding::StoreDelete => store::delete(self, &args),
-            Binding::StoreGet => store::get(self, &args),
-            Binding::StoreList => store::list(self, &args),
-            Binding::StoreCount => store::count(self, &args),
-            Binding::FlowStart => flow::start(self, &args),
-            Binding::FlowGet => flow::get(self, &args),
-            Binding::FlowCancel => flow::cancel(self, &args),
-            Binding::NotifyPublish => notify::publish(self, &args),
-            Binding::StableId => ctx::stable_id(self, &args),
+        let result = self.dispatch(binding, &args);
+        if let (Some(effects), Ok(result)) = (&self.effects, &result) {
+            effects::note(effects, binding, &args, result);
         }
+        result
     }
 
     fn log(&mut self, level: Level, line: String) {
@@ -117,6 +120,24 @@ impl Host for Bindings {
             Level::Info => script_line!(INFO, scope, "{line}"),
             Level::Warn => script_line!(WARN, scope, "{line}"),
             Level::Error => script_line!(ERROR, scope, "{line}"),
+        }
+    }
+}
+
+impl Bindings {
+    fn dispatch(&mut self, binding: Binding, args: &[Value]) -> Result<Value, Failure> {
+        match binding {
+            Binding::StoreCreateIfAbsent => store::create_if_absent(self, args),
+            Binding::StoreUpdate => store::update(self, args),
+            Binding::StoreDelete => store::delete(self, args),
+            Binding::StoreGet => store::get(self, args),
+            Binding::StoreList => store::list(self, args),
+            Binding::StoreCount => store::count(self, args),
+            Binding::FlowStart => flow::start(self, args),
+            Binding::FlowGet => flow::get(self, args),
+            Binding::FlowCancel => flow::cancel(self, args),
+            Binding::NotifyPublish => notify::publish(self, args),
+            Binding::StableId => ctx::stable_id(self, args),
         }
     }
 }

@@ -101,6 +101,11 @@ impl Waiting {
     }
 }
 
+/// A published event, as handlers see it.
+pub(super) fn published(plugin: &str, event: Outgoing) -> Json {
+    Waiting::published(plugin, event).event
+}
+
 /// An event that the host makes, as handlers see it.
 pub(super) fn as_cloudevent(
     id: &str,

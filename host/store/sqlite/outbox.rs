@@ -127,6 +127,16 @@ pub fn waiting(
     read().map_err(|error| fault(&error))
 }
 
+/// How many events wait for the relay.
+///
+/// # Errors
+/// When the database fails.
+pub fn count_waiting(connection: &Connection) -> Result<usize, StoreError> {
+    let sql = "SELECT count(*) FROM _oncehost_events WHERE relayed_at IS NULL";
+    let count = connection.prepare_cached(sql).and_then(|mut it| it.query_row([], |row| row.get::<_, i64>(0)));
+    count.map(|count| usize::try_from(count).unwrap_or(0)).map_err(|error| fault(&error))
+}
+
 /// Notes that every subscription and listener has these events.
 ///
 /// # Errors

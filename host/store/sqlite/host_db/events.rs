@@ -121,6 +121,16 @@ impl HostDb {
         read().map_err(|error| fault(&error))
     }
 
+    /// How many events wait for the relay.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn count_waiting_events(&self) -> Result<usize, StoreError> {
+        let sql = "SELECT count(*) FROM events WHERE relayed_at IS NULL";
+        let count = self.lock().query_row(sql, [], |row| row.get::<_, i64>(0));
+        count.map(|count| usize::try_from(count).unwrap_or(0)).map_err(|error| fault(&error))
+    }
+
     /// Notes that every subscription has these events.
     ///
     /// # Errors
