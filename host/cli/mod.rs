@@ -11,6 +11,7 @@ use crate::config::{ConfigError, Settings, Sources};
 mod backup;
 mod dev;
 mod doctor;
+mod events;
 mod invoke;
 mod local;
 mod log;
@@ -71,6 +72,7 @@ enum Command {
     Schema(schema::Schema),
     Invoke(invoke::Invoke),
     Plugin(plugin::Plugin),
+    Events(events::Events),
     Backup(backup::Backup),
     Restore(backup::Restore),
     Doctor(doctor::Doctor),
@@ -154,6 +156,7 @@ fn run(cli: Cli) -> Result<(), Fail> {
             Command::Schema(command) => command.run(settings).await,
             Command::Invoke(command) => command.run(settings).await,
             Command::Plugin(command) => command.run(settings).await,
+            Command::Events(command) => command.run(settings).await,
             Command::Backup(command) => command.run(settings).await,
             Command::Restore(command) => command.run(settings).await,
             Command::Doctor(command) => command.run(settings).await,
@@ -205,6 +208,12 @@ mod tests {
             "invoke",
             "plugin list",
             "plugin reload",
+            "events",
+            "events list",
+            "events dead",
+            "events show",
+            "events replay",
+            "events discard",
             "backup",
             "restore",
             "doctor",

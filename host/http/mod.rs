@@ -14,6 +14,7 @@ use crate::failure::{Code, Failure};
 use door::RequestId;
 
 pub mod admin;
+mod admin_events;
 mod backup;
 mod body;
 mod call;
@@ -52,7 +53,13 @@ pub fn router(app: Arc<App>, door: Door) -> Router {
         .route("/notifications", get(notifications::listen))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz));
-    let mut guarded = Router::new().route("/admin/plugins", get(admin::show_plugins)).route("/metrics", get(metrics));
+    let mut guarded = Router::new()
+        .route("/admin/plugins", get(admin::show_plugins))
+        .route("/admin/events", get(admin_events::list))
+        .route("/admin/events/{event}", get(admin_events::show))
+        .route("/admin/events/replay", post(admin_events::replay))
+        .route("/admin/events/discard", post(admin_events::discard))
+        .route("/metrics", get(metrics));
     if matches!(door, Door::Local | Door::Serve) {
         guarded = guarded
             .route("/admin/tokens", get(tokens::list).post(tokens::create))
