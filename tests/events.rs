@@ -1,14 +1,16 @@
 //! Events: delivered at least once, effective once (spec, G8 and §7).
 
-use std::collections::BTreeSet;
+use crate::support::scenario::check;
 
-use serde_json::{Value as Json, json};
-
-use crate::support::host::Host;
-use crate::support::scenario::{check, files};
-
+#[cfg(feature = "crash-points")]
+mod crash;
+mod dead;
+mod ingest;
+mod order;
 mod retention;
 mod schedules;
+mod stream;
+mod waiting;
 
 /// A plugin that keeps what it hears, in the ways its tests need.
 const EAR: &str = r#"

@@ -6,7 +6,7 @@
 //! - `> drain` relays, ticks and delivers until nothing is left to do at this instant
 //! - `> sql PLUGIN SELECT …` prints the rows
 //! - `> rows PLUGIN` prints how many rows each table has
-//! - `> advance 90m` moves the clock, `> clear` clears expired records, `> restart` stops and starts the host
+//! - `> advance 90m` moves the clock, `> set-back 1h` moves it back, `> clear` clears expired records, `> restart` stops and starts the host
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -79,9 +79,9 @@ fn take(host: &mut Host, step: &str) -> String {
             rows(host, plugin, sql)
         }
         "rows" => counts(host, rest),
-        "advance" => {
-            let by = oncehost::config::duration(rest).unwrap();
-            host.clock.advance(i64::try_from(by.as_millis()).unwrap());
+        "advance" | "set-back" => {
+            let by = i64::try_from(oncehost::config::duration(rest).unwrap().as_millis()).unwrap();
+            host.clock.advance(if verb == "advance" { by } else { -by });
             String::new()
         }
         "event" => event(host, rest),
