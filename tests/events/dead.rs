@@ -84,6 +84,7 @@ fn replaying_what_is_done_needs_force_and_has_no_second_effect() {
     assert!(done["skipped"][0]["why"].as_str().unwrap().contains("force"), "{done}");
     let done = post(&host, "/admin/events/replay", &json!({ "eventIds": [event_id], "force": true })).json();
     assert_eq!(done["replayed"], 2, "two subscriptions");
+    host.clock.advance(1000);
     drain(&host);
     assert_eq!((host.count("ear", "heard"), host.count("ear", "also")), (1, 1));
     assert_eq!(listed(&host, "state=done").len(), 2);

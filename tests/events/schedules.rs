@@ -150,7 +150,9 @@ fn clock_changes_of_a_zone_give_each_night_one_tick() {
             > sql clock SELECT at FROM tick WHERE tenant_id = 'dev'
             > advance 208d
             > drain
-            > advance 25h
+            > advance 24h
+            > drain
+            > advance 2h
             > drain
             > advance 24h
             > drain
@@ -169,13 +171,16 @@ fn clock_changes_of_a_zone_give_each_night_one_tick() {
         ["2026-03-29T01:00:00.000Z"]
         > advance 208d
         > drain
-        > advance 25h
+        > advance 24h
+        > drain
+        > advance 2h
         > drain
         > advance 24h
         > drain
         > sql clock SELECT at FROM tick WHERE tenant_id = 'dev' AND at > '2026-10'
         ["2026-10-23T00:30:00.000Z"]
         ["2026-10-24T00:30:00.000Z"]
-        ["2026-10-25T00:30:00.000Z"]"#,
+        ["2026-10-25T00:30:00.000Z"]
+        ["2026-10-26T01:30:00.000Z"]"#,
     );
 }
