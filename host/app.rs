@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::fs::{self, File, TryLockError};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::Instant;
@@ -18,9 +18,8 @@ use crate::ids::Ids;
 use crate::lane::{Lane, LaneSettings, Watchdog};
 use crate::metrics::{Metrics, Standing};
 use crate::plugin::Registry;
-use crate::store::StoreError;
-use crate::store::sqlite::host_db::HostDb;
-use crate::store::sqlite::{Shared, Tx, keys};
+use crate::store::host_db::HostDb;
+use crate::store::{Database, Shared, StoreError, keys};
 use crate::trace::{self, Exporter, Sink};
 
 /// Rows that one transaction of the clearing looks at.
@@ -138,8 +137,8 @@ impl App {
     }
 
     /// Where a plugin's database is.
-    pub fn database(&self, plugin: &str) -> PathBuf {
-        self.settings.data.join(format!("{plugin}.db"))
+    pub fn database(&self, plugin: &str) -> Database {
+        Database::Sqlite(self.settings.data.join(format!("{plugin}.db")))
     }
 
     fn lanes(&self) -> MutexGuard<'_, BTreeMap<String, Arc<Lane>>> {
@@ -238,17 +237,17 @@ impl App {
 }
 
 fn clear(
-    shared: &Arc<Shared>,
+    shared: &Shared,
     replies_before: Millis,
     marks_before: Millis,
     after: i64,
 ) -> Result<keys::Cleared, StoreError> {
-    let tx = Tx::begin(shared)?;
+    let tx = shared.begin()?;
     let cleared = keys::clear(&tx, replies_before, marks_before, after, CLEAR_BATCH);
-    let cleared = cleared.and_then(|cleared| tx.clone().commit().map(|()| cleared));
+    let cleared = cleared.and_then(|cleared| tx.commit().map(|()| cleared));
     if cleared.is_err() {
-        // An idle lane must not go on holding the lock; where nothing is open any more this does nothing.
-        let _ = tx.execute("ROLLBACK");
+        // An idle lane must not go on holding the lock.
+        tx.rollback();
     }
     cleared
 }

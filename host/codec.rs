@@ -2,6 +2,7 @@
 //!
 //! What a column makes of a value stands in `query::column`, since that needs the schema model.
 
+pub mod canonical;
 pub mod json;
 pub mod time;
 

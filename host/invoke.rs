@@ -12,7 +12,7 @@ use crate::bindings::{Bindings, Effects, Scope, ctx, script_line};
 use crate::clock::Millis;
 use crate::failure::{Code, Failure};
 use crate::script::{Call, Engine, EngineLimits, RunLimits, ScriptError};
-use crate::store::sqlite::Tx;
+use crate::store::Tx;
 
 /// One run of an action, to be done once per cause. Immutable, so that it can be run again after a rollback that
 /// was a neighbour's fault.
@@ -114,21 +114,15 @@ pub fn invoke(invocation: &Invocation, engine: &mut Engine, tx: &Tx, now: Millis
     if let Some(fault) = &invocation.input_fault {
         return Err(fault.clone().into());
     }
-    tx.execute("SAVEPOINT invocation")?;
+    tx.mark()?;
     let outcome = run(invocation, engine, tx)
         .inspect(|_| {
             crate::crash_point!("in-invocation");
         })
         .and_then(|data| invocation.cause.settle(tx, &data, now).map_err(InvokeError::from))
-        .and_then(|outcome| tx.execute("RELEASE invocation").map(|()| outcome).map_err(InvokeError::from));
+        .and_then(|outcome| tx.keep().map(|()| outcome).map_err(InvokeError::from));
     if outcome.is_err() {
-        // Where the database rolled everything back there is no savepoint left, and nothing to undo.
-        let undone = tx.execute("ROLLBACK TO invocation").and_then(|()| tx.execute("RELEASE invocation"));
-        if let Err(error) = undone {
-            // Nothing of a failed call may commit with its neighbours: where the savepoint cannot be undone, all goes.
-            tracing::debug!(%error, "the savepoint went with its transaction, or has to");
-            let _ = tx.execute("ROLLBACK");
-        }
+        tx.undo();
     }
     outcome
 }

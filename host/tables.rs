@@ -10,7 +10,7 @@ use crate::clock::Millis;
 use crate::failure::{Code, Failure};
 use crate::plugin::Plugin;
 use crate::schema::{self, ApplyError, Plan};
-use crate::store::sqlite::Shared as Database;
+use crate::store::{Shared, tables};
 
 /// What to do about plugins' tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -76,7 +76,7 @@ pub async fn schema_of(
     let mut done = Vec::new();
     for plugin in plugins.iter().cloned() {
         let (allow, now, id) = (allow_destructive.to_vec(), app.clock.now(), plugin.id.clone());
-        let work = move |shared: &Arc<Database>| one_schema(shared, &plugin, verb, &allow, now);
+        let work = move |shared: &Shared| one_schema(shared, &plugin, verb, &allow, now);
         let mut told = app.lane(&id).exclusive(work).await??;
         told["plugin"] = json!(id);
         done.push(told);
@@ -85,21 +85,20 @@ pub async fn schema_of(
 }
 
 fn one_schema(
-    shared: &Arc<Database>,
+    shared: &Shared,
     plugin: &Plugin,
     verb: SchemaVerb,
     allow: &[String],
     now: Millis,
 ) -> Result<Json, Failure> {
-    let mut connection = shared.lock();
     let headed = |text: &str| format!("{}\n{}", plugin.id, text.trim_end().replace('\n', "\n  "));
     let refused = |plan: &Plan| json!({ "refused": true, "plan": plan, "text": headed(&schema::render(plan)) });
     Ok(match verb {
         SchemaVerb::Plan => {
-            let plan = schema::plan(&connection, &plugin.schema, allow)?;
+            let plan = tables::plan(shared, &plugin.schema, allow)?;
             json!({ "refused": !plan.refusals.is_empty(), "plan": plan, "text": headed(&schema::render(&plan)) })
         }
-        SchemaVerb::Apply => match schema::apply(&mut connection, &plugin.schema, allow, now) {
+        SchemaVerb::Apply => match tables::apply(shared, &plugin.schema, allow, now) {
             Ok(applied) => {
                 let text = match applied.plan.steps.len() {
                     0 => "  as schema.sql wants it; nothing to do".to_owned(),
@@ -111,7 +110,7 @@ fn one_schema(
             Err(ApplyError::Store(error)) => return Err(error.into()),
         },
         SchemaVerb::Status => {
-            let status = schema::status(&connection, &plugin.schema)?;
+            let status = tables::status(shared, &plugin.schema)?;
             let text = match status.state {
                 schema::State::Equal => "  as schema.sql wants it".to_owned(),
                 schema::State::Pending => {
@@ -140,7 +139,7 @@ pub async fn pending(app: &Arc<App>, plugin: &Plugin) -> Option<String> {
         return (!plugin.schema.tables.is_empty()).then(|| "are not there yet".to_owned());
     }
     let wanted = plugin.schema.clone();
-    let look = move |shared: &Arc<Database>| schema::status(&shared.lock(), &wanted);
+    let look = move |shared: &Shared| tables::status(shared, &wanted);
     let looked = app.lane(&plugin.id).exclusive(look).await;
     match looked.and_then(|status| status.map_err(Failure::from)) {
         Ok(status) if status.state == schema::State::Equal => None,

@@ -3,6 +3,8 @@
 
 use std::process::Command;
 
+use oncehost::store::{Shared, sqlite};
+
 use crate::support::host::{Answer, Host};
 use crate::support::process::{Folders, Process, binary};
 use crate::support::scenario::files;
@@ -17,6 +19,11 @@ export function handle(input: { code: string, bytes: number }) {
   return made.data.created
 }
 ";
+
+fn sqlite(shared: &Shared) -> &sqlite::Shared {
+    let Shared::Sqlite(shared) = shared;
+    shared
+}
 
 fn fixture() -> Vec<(String, String)> {
     files(&format!("{SHOP}{FILLER}"))
@@ -49,7 +56,7 @@ fn neighbours_of_a_call_that_fills_the_database_commit() {
     let host = Host::new(fixture());
     host.block_on(host.app.lane("shop").exclusive(|shared| {
         // 100 pages of 4 KiB: little rows fit for a while, 600,000 bytes never do.
-        shared.lock().pragma_update(None, "max_page_count", 100).unwrap();
+        sqlite(shared).lock().pragma_update(None, "max_page_count", 100).unwrap();
     }))
     .unwrap();
     for round in 0..10 {
@@ -70,8 +77,8 @@ fn neighbours_of_a_call_that_fills_the_database_commit() {
 fn key_of_a_call_that_found_the_disk_full_works_when_there_is_room() {
     let host = Host::new(fixture());
     let limit = |pages: i64| {
-        let set = move |shared: &std::sync::Arc<oncehost::store::sqlite::Shared>| {
-            shared.lock().pragma_update(None, "max_page_count", pages).unwrap();
+        let set = move |shared: &Shared| {
+            sqlite(shared).lock().pragma_update(None, "max_page_count", pages).unwrap();
         };
         host.block_on(host.app.lane("shop").exclusive(set)).unwrap();
     };

@@ -14,7 +14,7 @@ use oncehost::ids::SystemIds;
 use oncehost::invoke::{Cause, Claim, Invocation, Outcome};
 use oncehost::plugin::Kind;
 use oncehost::script::{EngineLimits, RunLimits};
-use oncehost::store::sqlite::Tx;
+use oncehost::store::Tx;
 use oncehost::trace::Origin;
 
 use crate::support::host::Host;

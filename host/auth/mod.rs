@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use crate::clock::Clock;
 use crate::config::Settings;
 use crate::failure::{Code, Failure};
-use crate::store::sqlite::host_db::HostDb;
+use crate::store::host_db::HostDb;
 
 mod jwks;
 mod jwt;

@@ -12,7 +12,7 @@ use crate::clock::{Clock, Millis, millis};
 use crate::failure::{Code, Failure};
 use crate::ids::Ids;
 use crate::store::StoreError;
-use crate::store::sqlite::host_db::{HostDb, TokenRow};
+use crate::store::host_db::{HostDb, TokenRow};
 
 /// What every secret begins with, so that people and scanners for leaked secrets know one when they see it.
 pub const PREFIX: &str = "oncehost_";

@@ -4,10 +4,10 @@ use sha2::{Digest, Sha256};
 
 use super::{Bindings, ctx, leaving};
 
-use crate::codec::{Value, time};
+use crate::codec::{Value, canonical, time};
 use crate::failure::{Code, Failure};
 use crate::plugin::Flow;
-use crate::store::sqlite::workflows::{self, Start, Workflow};
+use crate::store::workflows::{self, Start, Workflow};
 
 const START: &str = "flow.start(name, bizId, seed)";
 
@@ -32,10 +32,10 @@ pub(super) fn start(host: &mut Bindings, args: &[Value]) -> Result<Value, Failur
         }
     };
     let flow = find_flow(host, name)?;
-    let seed = leaving::canonical(&check_seed(&flow, seed)?, "seed", host.payload_limit)?;
+    let seed = leaving::text(&check_seed(&flow, seed)?, "seed", host.payload_limit)?;
     let workflow_id = workflow_id(host, &flow, biz_id)?;
 
-    let definition = leaving::canonical_text(&flow.definition);
+    let definition = canonical::text(&flow.definition);
     let begin = Start {
         tenant: &host.scope.tenant,
         workflow_id: &workflow_id,

@@ -11,7 +11,7 @@ use crate::failure::Failure;
 use crate::ids::Ids;
 use crate::plugin::Plugin;
 use crate::script::{Binding, Host, Level};
-use crate::store::sqlite::Tx;
+use crate::store::Tx;
 use crate::trace::Origin;
 
 pub mod ctx;

@@ -4,7 +4,7 @@ use super::{Bindings, ctx, leaving};
 use crate::codec::Value;
 use crate::failure::Failure;
 use crate::ids;
-use crate::store::sqlite::outbox::{self, Event, Published};
+use crate::store::outbox::{self, Event, Published};
 
 const FORM: &str = "notify.publish(topic, payload, { eventKey?, subject? })";
 
@@ -26,7 +26,7 @@ pub(super) fn publish(host: &mut Bindings, args: &[Value]) -> Result<Value, Fail
     if *payload == Value::Undefined {
         return Err(Failure::contract(format!("{FORM}: the payload is missing; pass null if there is nothing to say")));
     }
-    let payload = leaving::canonical(payload, "payload", host.payload_limit)?;
+    let payload = leaving::text(payload, "payload", host.payload_limit)?;
     let (event_key, subject) = options(args.get(2))?;
 
     let scope = &host.scope;

@@ -6,7 +6,7 @@ use crate::failure::{Code, Failure};
 use crate::query::sql::{Set, Target, script_names};
 use crate::query::{Cell, Filter, Purpose, column, cursor, filter, names, order};
 use crate::schema::{ColumnType, Table, missing_unique_ddl};
-use crate::store::sqlite::records;
+use crate::store::records;
 
 /// `limit` of `store.list`, when it is left out and at most.
 const LIMIT: i64 = 100;
@@ -27,8 +27,7 @@ pub(super) fn create_if_absent(host: &mut Bindings, args: &[Value]) -> Result<Va
         let unique = unique_by(call.target, call.args[2], call.args[1])?;
         Ok((cells, unique))
     })?;
-    let (cells, created) =
-        host.tx.with(|connection| records::create_if_absent(connection, call.target, cells, &unique))?;
+    let (cells, created) = records::create_if_absent(&host.tx, call.target, cells, &unique)?;
     let record = shown(call.target, cells)?;
     Ok(object([("record", record), ("created", Value::Bool(created))]))
 }
@@ -40,7 +39,7 @@ pub(super) fn update(host: &mut Bindings, args: &[Value]) -> Result<Value, Failu
         let filter = filter::parse(call.target.table, call.args[1], Purpose::Change)?;
         Ok((filter, patch(&host.scope, call.target.table, call.args[2])?))
     })?;
-    let affected = host.tx.with(|connection| records::update(connection, call.target, &sets, &filter))?;
+    let affected = records::update(&host.tx, call.target, &sets, &filter)?;
     Ok(object([("affected", number(affected))]))
 }
 
@@ -48,7 +47,7 @@ pub(super) fn update(host: &mut Bindings, args: &[Value]) -> Result<Value, Failu
 pub(super) fn delete(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "delete(table, where)", args, 2, Need::Write)?;
     let filter = call.named(|| filter::parse(call.target.table, call.args[1], Purpose::Change))?;
-    let affected = host.tx.with(|connection| records::delete(connection, call.target, &filter))?;
+    let affected = records::delete(&host.tx, call.target, &filter)?;
     Ok(object([("affected", number(affected))]))
 }
 
@@ -56,7 +55,7 @@ pub(super) fn delete(host: &mut Bindings, args: &[Value]) -> Result<Value, Failu
 pub(super) fn get(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "get(table, where)", args, 2, Need::Read)?;
     let filter = call.named(|| filter::parse(call.target.table, call.args[1], Purpose::Read))?;
-    let mut rows = host.tx.read(|connection| records::list(connection, call.target, &filter, None, None, 2))?;
+    let mut rows = records::list(&host.tx, call.target, &filter, None, None, 2)?;
     if rows.len() > 1 {
         return call.named(|| {
             Err(Failure::contract(
@@ -71,9 +70,7 @@ pub(super) fn get(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure>
 pub(super) fn list(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "list(table, { where, orderBy, limit, cursor })", args, 2, Need::Read)?;
     let Page { filter, order, limit, after } = call.named(|| page(call.target, call.args[1]))?;
-    let mut rows = host.tx.read(|connection| {
-        records::list(connection, call.target, &filter, Some(&order), after.as_deref(), limit + 1)
-    })?;
+    let mut rows = records::list(&host.tx, call.target, &filter, Some(&order), after.as_deref(), limit + 1)?;
     let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
     let more = rows.len() > wanted;
     rows.truncate(wanted);
@@ -92,7 +89,7 @@ pub(super) fn list(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure
 pub(super) fn count(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "count(table, where)", args, 2, Need::Read)?;
     let filter = call.named(|| filter::parse(call.target.table, call.args[1], Purpose::Read))?;
-    let count = host.tx.read(|connection| records::count(connection, call.target, &filter))?;
+    let count = records::count(&host.tx, call.target, &filter)?;
     Ok(object([("count", Value::Int(count))]))
 }
 

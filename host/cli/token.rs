@@ -15,7 +15,7 @@ use crate::config::{Settings, duration};
 use crate::failure::Failure;
 use crate::http::tokens::{self, TokenRequest};
 use crate::ids::SystemIds;
-use crate::store::sqlite::host_db::HostDb;
+use crate::store::host_db::HostDb;
 
 /// Tokens: the credentials that callers of `oncehost serve` send
 #[derive(Debug, Args)]

@@ -18,7 +18,7 @@ use crate::codec::time::shown;
 use crate::config::duration;
 use crate::failure::{Code, Failure};
 use crate::ids::Ids;
-use crate::store::sqlite::host_db::TokenRow;
+use crate::store::host_db::TokenRow;
 
 /// What `token create` asks for.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]

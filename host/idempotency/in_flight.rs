@@ -8,7 +8,7 @@ use tokio::sync::OwnedMutexGuard;
 
 use crate::failure::{Code, Failure};
 use crate::metrics::PluginMetrics;
-use crate::store::sqlite::keys::KeyId;
+use crate::store::keys::KeyId;
 
 /// How many keys the table holds before those that nobody uses are thrown out.
 const SWEEP_AT: usize = 4096;

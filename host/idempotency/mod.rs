@@ -13,8 +13,8 @@ use crate::invoke::{Cause, Claim, Invocation, InvokeError, Outcome};
 use crate::metrics::{self, PluginMetrics};
 use crate::plugin::{Action, InputSchema, KeyRule, Kind, Plugin, Replay};
 use crate::script::{EngineLimits, RunLimits};
-use crate::store::sqlite::Tx;
-use crate::store::sqlite::keys::{self, KeyId, KeyRecord};
+use crate::store::Tx;
+use crate::store::keys::{self, KeyId, KeyRecord};
 use crate::trace::{Facts, Origin};
 
 mod in_flight;

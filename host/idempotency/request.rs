@@ -6,7 +6,7 @@ use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value as Json};
 use sha2::{Digest, Sha256};
 
-use crate::bindings::leaving::canonical_text;
+use crate::codec::canonical;
 use crate::failure::{Code, Failure};
 
 /// The largest integer that every JSON reader takes exactly: 2^53−1.
@@ -127,12 +127,13 @@ const FIELDS: usize = 64;
 impl Fingerprint {
     /// Of an input, its action's transient fields, and the caller's subject (`None` without credentials).
     pub fn new(input: &Json, transient: &[String], subject: Option<&str>) -> Self {
-        let mut kept = input.clone();
-        if let Json::Object(members) = &mut kept {
-            members.retain(|name, _| !transient.contains(name));
-        }
+        let members = input.as_object().map(|object| {
+            let mut members = canonical::members(object);
+            members.retain(|(name, _)| !transient.iter().any(|transient| transient == name));
+            members
+        });
+        let canonical = members.as_ref().map_or_else(|| canonical::text(input), |members| canonical::join(members));
         let mut hash = Sha256::new();
-        let canonical = canonical_text(&kept);
         hash.update(u64::try_from(canonical.len()).unwrap_or(u64::MAX).to_be_bytes());
         hash.update(canonical.as_bytes());
         if let Some(subject) = subject {
@@ -140,12 +141,10 @@ impl Fingerprint {
             hash.update(subject.as_bytes());
         }
         let (mut fields, mut names) = (Vec::new(), Vec::new());
-        if let Json::Object(members) = &kept {
-            for (name, value) in members.iter().take(FIELDS) {
-                fields.extend_from_slice(&Sha256::digest(name.as_bytes())[..4]);
-                fields.extend_from_slice(&Sha256::digest(canonical_text(value).as_bytes())[..4]);
-                names.push(name.clone());
-            }
+        for (name, value) in members.iter().flatten().take(FIELDS) {
+            fields.extend_from_slice(&Sha256::digest(name.as_bytes())[..4]);
+            fields.extend_from_slice(&Sha256::digest(value.as_bytes())[..4]);
+            names.push((*name).to_owned());
         }
         Self { hash: hash.finalize().into(), fields, names }
     }

@@ -11,8 +11,7 @@ use super::watchdog::Desk;
 use super::{Reply, unknown_outcome};
 use crate::failure::{Code, Failure};
 use crate::invoke::{Invocation, InvokeError};
-use crate::store::StoreError;
-use crate::store::sqlite::Tx;
+use crate::store::{Fate, StoreError, Tx};
 
 /// When a group that is still running takes no further member, so that the first does not wait long for the last.
 const SLICE: Duration = Duration::from_millis(20);
@@ -92,34 +91,24 @@ fn after_failed_commit(desk: &Desk, invocations: &[Arc<Invocation>], again: bool
 }
 
 fn attempt(desk: &Desk, invocations: &[Arc<Invocation>], run: Run<'_>) -> Result<Vec<Reply>, Lost> {
-    let tx = Tx::begin(&desk.shared).map_err(Lost::Begin)?;
+    let tx = desk.shared.begin().map_err(Lost::Begin)?;
     let started = Instant::now();
     let mut replies = Vec::with_capacity(invocations.len());
     for (index, invocation) in invocations.iter().enumerate() {
         let reply = run(index, invocation, &tx);
-        // The lock first: whoever takes the transaction away holds it while doing so.
-        let connection = desk.shared.lock();
-        if !tx.is_current() {
-            return Err(Lost::Parted);
+        match tx.fate() {
+            Fate::Open => replies.push(reply),
+            Fate::Ended => return Err(Lost::With { before: index, reply: reply.and_then(|_| Err(went().into())) }),
+            Fate::Parted => return Err(Lost::Parted),
         }
-        if connection.is_autocommit() {
-            return Err(Lost::With { before: index, reply: reply.and_then(|_| Err(went().into())) });
-        }
-        drop(connection);
-        replies.push(reply);
         if started.elapsed() > SLICE {
             break;
         }
     }
     crate::crash_point!("before-commit");
-    let connection = desk.shared.lock();
     let committing = Instant::now();
-    if let Err(error) = connection.execute_batch("COMMIT") {
+    if let Err(error) = tx.commit() {
         tracing::error!(%error, "COMMIT failed");
-        if !connection.is_autocommit() {
-            // Where this fails too, the connection is replaced all the same.
-            let _ = connection.execute_batch("ROLLBACK");
-        }
         return Err(Lost::Commit { ran: replies.len() });
     }
     desk.metrics.committed(replies.len(), committing.elapsed());

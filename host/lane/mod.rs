@@ -2,7 +2,6 @@
 //! and readers beside it. Its door is messages only: work goes in, a reply comes out. Threads start on first use and
 //! end when there is nothing to do.
 
-use std::path::PathBuf;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
@@ -15,8 +14,7 @@ use crate::invoke::{Invocation, InvokeError, Outcome};
 use crate::metrics::{LaneStanding, Metrics, PluginMetrics};
 use crate::nudge::Nudges;
 use crate::plugin::Kind;
-use crate::store::StoreError;
-use crate::store::sqlite::Shared;
+use crate::store::{Database, Shared, StoreError};
 
 mod group;
 mod kept;
@@ -62,7 +60,7 @@ pub(crate) struct Job {
 }
 
 /// Work that needs the connection for itself.
-type Exclusive = Box<dyn FnOnce(&Arc<Shared>) + Send>;
+type Exclusive = Box<dyn FnOnce(&Shared) + Send>;
 
 /// What a writer does.
 pub(crate) enum Work {
@@ -97,7 +95,7 @@ impl Whose for Work {
 /// A plugin's lane.
 pub struct Lane {
     plugin: String,
-    path: PathBuf,
+    database: Database,
     settings: LaneSettings,
     metrics: Arc<PluginMetrics>,
     write: Mutex<Door<Work>>,
@@ -130,11 +128,11 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 }
 
 impl Lane {
-    /// A lane for the plugin whose database is at `path`. Nothing is opened yet.
-    pub fn new(plugin: &str, path: PathBuf, settings: LaneSettings) -> Arc<Self> {
+    /// A lane for the plugin with this database. Nothing is opened yet.
+    pub fn new(plugin: &str, database: Database, settings: LaneSettings) -> Arc<Self> {
         Arc::new(Self {
             plugin: plugin.to_owned(),
-            path,
+            database,
             metrics: settings.metrics.plugin(plugin),
             settings,
             write: Mutex::default(),
@@ -177,10 +175,10 @@ impl Lane {
     /// `OVERLOADED` when the queue is full, `UNAVAILABLE` when the database cannot be opened.
     pub async fn exclusive<R: Send + 'static>(
         self: &Arc<Self>,
-        work: impl FnOnce(&Arc<Shared>) -> R + Send + 'static,
+        work: impl FnOnce(&Shared) -> R + Send + 'static,
     ) -> Result<R, Failure> {
         let (reply, answer) = oneshot::channel();
-        let work = Box::new(move |shared: &Arc<Shared>| {
+        let work = Box::new(move |shared: &Shared| {
             // Whoever asked may have gone away meanwhile; the work is done all the same.
             drop(reply.send(work(shared)));
         });

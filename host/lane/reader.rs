@@ -9,7 +9,7 @@ use super::watchdog::Desk;
 use super::{Broken, Door, Job, Lane, Reply, lock, spawn};
 use crate::failure::Failure;
 use crate::invoke::{self, Invocation};
-use crate::store::sqlite::{Access, Shared, Tx, fault};
+use crate::store::{Access, Fate, Tx};
 
 struct Reader {
     lane: Arc<Lane>,
@@ -49,9 +49,9 @@ impl Reader {
             };
             let invocation = job.invocation.clone();
             *lock(&desk.backlog) = vec![job];
-            let tx = Tx::new(&desk.shared);
+            let tx = desk.shared.tx();
             let reply = self.run(&desk, &invocation, &tx);
-            if !tx.is_current() {
+            if tx.fate() == Fate::Parted {
                 // Relieved by the watchdog, which has answered and no longer counts this thread.
                 self.lane.stuck.fetch_sub(1, Ordering::Relaxed);
                 return;
@@ -66,15 +66,12 @@ impl Reader {
     /// One run in a read transaction of its own, so that it sees one state of the data throughout.
     fn run(&mut self, desk: &Desk, invocation: &Invocation, tx: &Tx) -> Reply {
         let engine = self.engine.for_run(invocation)?;
-        desk.shared.lock().execute_batch("BEGIN").map_err(|error| Failure::from(fault(&error)))?;
+        tx.begin_read()?;
         let started = desk.begin(0, invocation.limits.time);
         let reply = invoke::read(invocation, engine, tx);
         desk.end();
         self.lane.metrics.ran(started.elapsed(), &engine.limits_hit());
-        let connection = desk.shared.lock();
-        if tx.is_current() && !connection.is_autocommit() {
-            connection.execute_batch("COMMIT").map_err(|error| Failure::from(fault(&error)))?;
-        }
+        tx.end_read()?;
         reply
     }
 
@@ -82,7 +79,7 @@ impl Reader {
         if let Some(desk) = &self.desk {
             return Ok(desk.clone());
         }
-        let shared = Shared::open(&self.lane.path, Access::Read).map_err(|error| self.lane.closed_database(&error))?;
+        let shared = self.lane.database.open(Access::Read).map_err(|error| self.lane.closed_database(&error))?;
         let (lane, queue) = (self.lane.clone(), self.queue.clone());
         // A reader has no backlog beyond the run that got stuck, but calls may wait that only it would have taken.
         let desk = Desk::new(shared, self.lane.metrics.clone(), move |_| {

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 use super::{Job, lock};
 use crate::failure::{Code, Failure};
 use crate::metrics::PluginMetrics;
-use crate::store::sqlite::Shared;
+use crate::store::Shared;
 
 /// How long past its limit a run may still take: the script engine's own interrupt comes first.
 const GRACE: Duration = Duration::from_millis(500);
@@ -17,7 +17,7 @@ const ROUND: Duration = Duration::from_millis(100);
 
 /// A thread's place of work, as much of it as the watchdog must be able to take away.
 pub(super) struct Desk {
-    pub shared: Arc<Shared>,
+    pub shared: Shared,
     /// What has been taken from the queue and is not answered yet.
     pub backlog: Mutex<Vec<Job>>,
     running: Mutex<Option<Running>>,
@@ -34,7 +34,7 @@ struct Running {
 
 impl Desk {
     pub fn new(
-        shared: Arc<Shared>,
+        shared: Shared,
         metrics: Arc<PluginMetrics>,
         successor: impl Fn(Vec<Job>) + Send + Sync + 'static,
     ) -> Arc<Self> {
@@ -57,20 +57,14 @@ impl Desk {
     /// Takes the desk away from a thread whose run is too late.
     fn relieve(&self, now: Instant) {
         // A run that is inside a host call is not stuck in the engine: queries have a limit of their own.
-        let Some(connection) = self.shared.try_lock() else { return };
+        let Some(connection) = self.shared.try_hold() else { return };
         let mut running = lock(&self.running);
         let index = match running.as_ref() {
             Some(run) if run.latest < now => run.index,
             Some(_) | None => return,
         };
         *running = None;
-        self.shared.part();
-        if !connection.is_autocommit()
-            && let Err(error) = connection.execute_batch("ROLLBACK")
-        {
-            tracing::error!(%error, "the rollback of a stuck run failed");
-        }
-        drop(connection);
+        connection.part();
         let mut jobs = std::mem::take(&mut *lock(&self.backlog));
         if index < jobs.len() {
             let culprit = jobs.remove(index);
@@ -139,13 +133,18 @@ mod tests {
 
     use super::*;
     use crate::metrics::Metrics;
-    use crate::store::sqlite::{Access, Tx};
+    use crate::store::{Access, Database, Fate};
+
+    fn sqlite(shared: &Shared) -> &crate::store::sqlite::Shared {
+        let Shared::Sqlite(shared) = shared;
+        shared
+    }
 
     /// A desk on a database of its own, and how often it was passed on.
     fn desk() -> (tempfile::TempDir, Arc<Desk>, Arc<AtomicUsize>) {
         let folder = tempfile::tempdir().unwrap();
-        let shared = Shared::open(&folder.path().join("p.db"), Access::Write).unwrap();
-        shared.lock().execute_batch("CREATE TABLE t (id TEXT)").unwrap();
+        let shared = Database::Sqlite(folder.path().join("p.db")).open(Access::Write).unwrap();
+        sqlite(&shared).lock().execute_batch("CREATE TABLE t (id TEXT)").unwrap();
         let passed_on = Arc::new(AtomicUsize::new(0));
         let counts = passed_on.clone();
         let desk = Desk::new(shared, Metrics::default().plugin("p"), move |_| {
@@ -157,31 +156,31 @@ mod tests {
     #[test]
     fn a_run_within_its_limit_and_grace_or_in_a_host_call_keeps_its_desk() {
         let (_folder, desk, passed_on) = desk();
-        let tx = Tx::begin(&desk.shared).unwrap();
+        let tx = desk.shared.begin().unwrap();
         desk.relieve(Instant::now() + GRACE * 10);
         let began = desk.begin(0, Duration::from_secs(1));
         desk.relieve(began + Duration::from_secs(1));
-        let in_a_call = desk.shared.lock();
+        let in_a_call = sqlite(&desk.shared).lock();
         desk.relieve(began + Duration::from_secs(60));
         drop(in_a_call);
         desk.end();
         desk.relieve(began + Duration::from_secs(60));
-        assert!(tx.is_current());
+        assert_eq!(tx.fate(), Fate::Open);
         assert_eq!(passed_on.load(Ordering::SeqCst), 0);
     }
 
     #[test]
     fn a_late_run_loses_its_desk_once_and_its_transaction_is_undone() {
         let (_folder, desk, passed_on) = desk();
-        let tx = Tx::begin(&desk.shared).unwrap();
+        let tx = desk.shared.begin().unwrap();
         tx.execute("INSERT INTO t VALUES ('stuck')").unwrap();
         let began = desk.begin(0, Duration::from_secs(1));
         let late = began + Duration::from_secs(1) + GRACE + Duration::from_millis(1);
         desk.relieve(late);
         desk.relieve(late);
-        assert!(!tx.is_current());
+        assert_eq!(tx.fate(), Fate::Parted);
         assert!(tx.execute("INSERT INTO t VALUES ('later')").is_err());
-        let rows: i64 = desk.shared.lock().query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
+        let rows: i64 = sqlite(&desk.shared).lock().query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
         assert_eq!((passed_on.load(Ordering::SeqCst), desk.metrics.reliefs(), rows), (1, 1, 0));
     }
 }

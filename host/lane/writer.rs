@@ -10,13 +10,13 @@ use super::{Broken, Door, Job, Lane, Reply, Work, lock, spawn};
 use crate::failure::Failure;
 use crate::invoke::{self, Invocation};
 use crate::lane::kept::KeptEngine;
-use crate::store::sqlite::{Access, Shared, Tx};
+use crate::store::{Access, Shared, Tx};
 
 /// The most invocations that share a commit.
 const GROUP: usize = 256;
 
 /// What a writer takes over from one that got stuck.
-pub(super) type Resumed = (Arc<Shared>, Vec<Job>);
+pub(super) type Resumed = (Shared, Vec<Job>);
 
 struct Writer {
     lane: Arc<Lane>,
@@ -136,11 +136,11 @@ impl Writer {
         if let Some(desk) = &self.desk {
             return Ok(desk.clone());
         }
-        let shared = Shared::open(&self.lane.path, Access::Write).map_err(|error| self.lane.closed_database(&error))?;
+        let shared = self.lane.database.open(Access::Write).map_err(|error| self.lane.closed_database(&error))?;
         Ok(self.sit_down(shared))
     }
 
-    fn sit_down(&mut self, shared: Arc<Shared>) -> Arc<Desk> {
+    fn sit_down(&mut self, shared: Shared) -> Arc<Desk> {
         let (lane, queue, connection) = (self.lane.clone(), self.queue.clone(), shared.clone());
         let desk = Desk::new(shared, self.lane.metrics.clone(), move |jobs| {
             let mut door = lock(&lane.write);

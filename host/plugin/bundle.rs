@@ -172,21 +172,49 @@ impl<'p> Bundler<'p> {
     pub(super) fn finish(mut self) -> Bundle {
         let mut exports = Vec::with_capacity(self.files.len());
         let mut broken: Vec<bool> = Vec::with_capacity(self.files.len());
-        let mut prologues = Vec::with_capacity(self.files.len());
+        let mut seams = Vec::with_capacity(self.files.len());
+        let whole = self.whole();
         for index in 0..self.files.len() {
             let before = self.faults.len();
             self.check_imports(index);
-            let getters = self.getters(index);
+            let values = self.values(index);
             let file = &self.files[index];
             broken.push(self.faults.len() > before || file.unit.is_none() || file.slots.contains(&None));
-            prologues.push(prologue(file, &getters));
-            exports.push(getters.into_keys().collect());
+            // Whoever sees the namespace object sees the order of its members; whoever is in a cycle sees it unfinished.
+            let settles = !whole.contains(&index) && !self.is_in_cycle(index);
+            let seam = file.unit.as_ref().map(|unit| Seam::new(unit, &values, settles, whole.contains(&index)));
+            seams.push(seam.unwrap_or_default());
+            exports.push(values.into_keys().collect());
         }
         let sound = self.sound(broken);
-        let modules = self.files.into_iter().zip(prologues);
-        let modules = modules.map(|(file, prologue)| module(self.plugin, file, &prologue)).collect();
+        let modules = self.files.into_iter().zip(seams);
+        let modules = modules.map(|(file, seam)| module(self.plugin, file, &seam)).collect();
         let code = Code { plugin: self.plugin.to_owned(), modules };
         Bundle { code, faults: self.faults, exports, sound }
+    }
+
+    /// The files whose namespace object somebody holds.
+    fn whole(&self) -> BTreeSet<usize> {
+        let held = |file: &'_ File| -> Vec<usize> {
+            let slots = file.unit.iter().flat_map(|unit| &unit.whole);
+            slots.filter_map(|slot| file.slots.get(*slot).copied().flatten()).collect()
+        };
+        self.files.iter().flat_map(held).collect()
+    }
+
+    /// Whether a file imports itself, through others or not.
+    fn is_in_cycle(&self, index: usize) -> bool {
+        let mut seen = BTreeSet::new();
+        let mut next: Vec<usize> = self.files[index].slots.iter().flatten().copied().collect();
+        while let Some(file) = next.pop() {
+            if file == index {
+                return true;
+            }
+            if seen.insert(file) {
+                next.extend(self.files[file].slots.iter().flatten());
+            }
+        }
+        false
     }
 
     /// Spreads brokenness from what is imported to who imports it.
@@ -259,7 +287,7 @@ impl<'p> Bundler<'p> {
         let Some(unit) = &self.files[index].unit else { return Found::Unknown };
         if let Some(export) = unit.exports.iter().find(|export| export.name == name) {
             return match &export.from {
-                Source::Local(local) => Found::Value(index, Some(local.clone())),
+                Source::Local { name, .. } => Found::Value(index, Some(name.clone())),
                 Source::Namespace { slot } => {
                     self.slot(index, *slot).map_or(Found::Unknown, |it| Found::Value(it, None))
                 }
@@ -304,16 +332,19 @@ impl<'p> Bundler<'p> {
         names.extend(through.into_iter().filter(|name| name != "default"));
     }
 
-    /// For each exported name the expression that gives its value, in the order of a namespace object.
-    fn getters(&mut self, index: usize) -> BTreeMap<String, String> {
-        let mut getters = BTreeMap::new();
+    /// What each exported name stands for, in the order of a namespace object.
+    fn values(&mut self, index: usize) -> BTreeMap<String, Exported> {
+        let mut values = BTreeMap::new();
         let mut complaints = Vec::new();
-        let Some(unit) = &self.files[index].unit else { return getters };
-        let member = |slot: usize, name: &str| format!("{}{slot}[{}]", unit.names.slot, quoted(name));
+        let Some(unit) = &self.files[index].unit else { return values };
+        let member = |slot: usize, name: &str| Exported {
+            value: format!("{}{slot}[{}]", unit.names.slot, quoted(name)),
+            constant: false,
+        };
         for export in &unit.exports {
             let value = match &export.from {
-                Source::Local(local) => local.clone(),
-                Source::Namespace { slot } => format!("{}{slot}", unit.names.slot),
+                Source::Local { name, constant } => Exported { value: name.clone(), constant: *constant },
+                Source::Namespace { slot } => Exported { value: format!("{}{slot}", unit.names.slot), constant: true },
                 Source::Imported { slot, name } => {
                     let specifier = &unit.requests[*slot].specifier;
                     if let Some(message) = self.complaint(index, *slot, name, specifier) {
@@ -326,68 +357,87 @@ impl<'p> Bundler<'p> {
                     member(*slot, name)
                 }
             };
-            getters.insert(export.name.clone(), value);
+            values.insert(export.name.clone(), value);
         }
         for slot in &unit.stars {
             let Some(target) = self.slot(index, *slot) else { continue };
             let mut names = BTreeSet::new();
             self.names(target, &mut HashSet::from([index]), &mut names);
             for name in names {
-                if name == "default" || getters.contains_key(&name) {
+                if name == "default" || values.contains_key(&name) {
                     continue;
                 }
                 if matches!(self.find(index, &name, &mut HashSet::new()), Found::Value(..)) {
                     let value = member(*slot, &name);
-                    getters.insert(name, value);
+                    values.insert(name, value);
                 }
             }
         }
         complaints.into_iter().for_each(|(offset, message)| self.fault(index, offset, message));
-        getters
+        values
     }
 }
 
-/// The first line of a factory: what the file exports and imports.
-fn prologue(file: &File, getters: &BTreeMap<String, String>) -> String {
-    let Some(unit) = &file.unit else { return String::new() };
-    let names = &unit.names;
-    let mut text = String::new();
-    // The inner function is called plainly, so that `this` is undefined whoever calls the factory, and how.
-    let Names { define, import, exports, global, .. } = names;
-    let globals = unit.globals.join(", ");
-    let _ = write!(text, "({define} => (function ({import}, {exports}, {global}) {{ \"use strict\"; ");
-    let _ = write!(text, "(function ({globals}) {{");
-    for (name, value) in getters {
-        let _ = write!(text, " {}({}, {}, () => {value});", names.define, names.exports, quoted(name));
-    }
-    for slot in 0..unit.requests.len() {
-        let _ = write!(text, " const {}{slot} = {}({slot});", names.slot, names.import);
-    }
-    text.push('\n');
-    text
+/// What an exported name stands for.
+struct Exported {
+    /// The expression that gives its value.
+    value: String,
+    /// It gives the same once the module has run.
+    constant: bool,
 }
 
-/// What closes a factory.
-fn epilogue(unit: &Unit) -> String {
-    let global = format!("{} ?? globalThis", unit.names.global);
-    let given = vec![global.as_str(); unit.globals.len()].join(", ");
-    // `Object` is looked up outside of the module's scope, where a module's own `Object` does not hide it.
-    format!(
-        "}})({given}); }}))((target, name, get) => \
-         Object.defineProperty(target, name, {{ enumerable: true, configurable: true, get }}))"
-    )
+/// What joins a file's statements to the other modules: the text around them.
+#[derive(Default)]
+struct Seam {
+    before: String,
+    after: String,
+    whole: bool,
 }
 
-fn module(plugin: &str, file: File, prologue: &str) -> Module {
+impl Seam {
+    /// `settles` says that nobody reads an export before the module has run.
+    fn new(unit: &Unit, values: &BTreeMap<String, Exported>, settles: bool, whole: bool) -> Self {
+        let Names { define, import, exports, global, slot: slots, .. } = &unit.names;
+        let globals = unit.globals.join(", ");
+        let (mut before, mut after) = (String::new(), String::new());
+        // The inner function is called plainly, so that `this` is undefined whoever calls the factory, and how.
+        let _ = write!(before, "({define} => (function ({import}, {exports}, {global}) {{ \"use strict\"; ");
+        let _ = write!(before, "(function ({globals}) {{");
+        for (name, Exported { value, constant }) in values {
+            let name = quoted(name);
+            if settles && *constant {
+                let _ = write!(after, " {exports}[{name}] = {value};");
+            } else {
+                let _ = write!(before, " {define}({exports}, {name}, () => {value});");
+            }
+        }
+        for slot in 0..unit.requests.len() {
+            let _ = write!(before, " const {slots}{slot} = {import}({slot});");
+        }
+        before.push('\n');
+        let given = vec![format!("{global} ?? globalThis"); unit.globals.len()].join(", ");
+        // `Object` is looked up outside of the module's scope, where a module's own `Object` does not hide it.
+        let _ = write!(
+            after,
+            "}})({given}); }}))((target, name, get) => \
+             Object.defineProperty(target, name, {{ enumerable: true, configurable: true, get }}))"
+        );
+        Self { before, after, whole }
+    }
+}
+
+fn module(plugin: &str, file: File, seam: &Seam) -> Module {
     let path = format!("{plugin}/{}", file.shown);
     let imports = file.slots.into_iter().map(|slot| slot.unwrap_or(0)).collect();
-    let Some(unit) = file.unit else {
+    let (js, map, global) = match file.unit {
+        Some(unit) => {
+            let js = format!("{}{}{}", seam.before, unit.body, seam.after);
+            (js, one_line_down(unit.map), !unit.globals.is_empty())
+        }
         // Never run: a plugin with a fault does not load.
-        let js = "(function () {})".to_owned();
-        return Module { path, js, map: SourceMap::default(), source: file.source, imports };
+        None => ("(function () {})".to_owned(), SourceMap::default(), false),
     };
-    let js = format!("{prologue}{}{}", unit.body, epilogue(&unit));
-    Module { path, js, map: one_line_down(unit.map), source: file.source, imports }
+    Module { path, js, map, source: file.source, imports, whole: seam.whole, global }
 }
 
 fn one_line_down(map: SourceMap<'static>) -> SourceMap<'static> {

@@ -3,9 +3,10 @@
 //! Types are stripped, not checked. A compiled module is a JavaScript *expression* that evaluates to a factory
 //! `(function (__import, __exports, __global) { "use strict"; … })`. `__import(i)` gives the namespace object of the
 //! module in import slot `i`, evaluating it first if nobody has; exports are live getters on `__exports`, in place
-//! before anything of the module runs, so that modules in a cycle see each other's functions; `__global` is what the
-//! module sees as `globalThis`, an object of this run, where it is given. This file makes the body and says what it
-//! imports and exports; `bundle.rs` joins the files and puts the getters in front.
+//! before anything of the module runs, so that modules in a cycle see each other's functions, or plain values put there
+//! at the end where nobody can tell the difference; `__global` is what the module sees as `globalThis`, an object of this
+//! run, where it is given. This file makes the body and says what it imports and exports; `bundle.rs` joins the files and
+//! adds the exports.
 
 use std::collections::BTreeSet;
 use std::path::Path;
@@ -51,6 +52,8 @@ pub(super) struct Unit {
     pub exports: Vec<Export>,
     /// Slots of `export * from`.
     pub stars: Vec<usize>,
+    /// Slots of which it holds the namespace object itself.
+    pub whole: BTreeSet<usize>,
     /// Names that are exported as types only.
     pub types: BTreeSet<String>,
     pub names: Names,
@@ -86,8 +89,8 @@ pub(super) struct Export {
 /// Where an export's value comes from.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) enum Source {
-    /// A binding of the module.
-    Local(String),
+    /// A binding of the module; a `constant` one is never assigned to after its declaration.
+    Local { name: String, constant: bool },
     /// A name of the module in a slot.
     Imported { slot: usize, name: String },
     /// The namespace object of the module in a slot.
@@ -106,6 +109,8 @@ pub(super) struct Names {
     pub slot: String,
     /// Holds the value of `export default`.
     pub default: String,
+    /// Holds the value of a `config` once somebody asked.
+    pub config: String,
 }
 
 impl Names {
@@ -124,6 +129,7 @@ impl Names {
             define: unused("__define"),
             slot: unused("__m"),
             default: unused("__default"),
+            config: unused("__config"),
         }
     }
 }
@@ -211,6 +217,7 @@ fn compile_any(source: &str, dialect: Dialect) -> Result<Unit, Vec<Flaw>> {
         imports: joints.imports,
         exports: joints.exports,
         stars: joints.stars,
+        whole: joints.whole,
         types,
         names,
         globals,
@@ -237,7 +244,8 @@ pub(super) fn compile_json(source: &str) -> Result<Unit, Vec<Flaw>> {
     // `JSON.parse` of the text, since `{"__proto__": …}` as an expression would set a prototype.
     let quoted = serde_json::to_string(source).unwrap_or_default();
     let body = format!("const __default = JSON.parse({quoted});\n");
-    let default = Export { name: "default".to_owned(), from: Source::Local("__default".to_owned()), offset: 0 };
+    let from = Source::Local { name: "__default".to_owned(), constant: true };
+    let default = Export { name: "default".to_owned(), from, offset: 0 };
     Ok(Unit {
         body,
         map: SourceMap::new(None, Vec::new(), None, Vec::new(), Vec::new(), Box::default(), None),
@@ -245,6 +253,7 @@ pub(super) fn compile_json(source: &str) -> Result<Unit, Vec<Flaw>> {
         imports: Vec::new(),
         exports: vec![default],
         stars: Vec::new(),
+        whole: BTreeSet::new(),
         types: BTreeSet::new(),
         names: Names::for_source(""),
         globals: Vec::new(),

@@ -24,6 +24,7 @@ mod flow;
 mod load;
 mod locate;
 mod manifest;
+mod plain;
 mod read;
 mod refuse;
 mod registry;
@@ -211,6 +212,10 @@ pub struct Module {
     pub source: String,
     /// Indices of the modules that the import slots of the factory stand for.
     pub imports: Vec<usize>,
+    /// Some module holds its namespace object itself.
+    pub whole: bool,
+    /// It uses the global object.
+    pub global: bool,
 }
 
 impl Plugin {

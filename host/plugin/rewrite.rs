@@ -3,7 +3,7 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "of the many kinds of nodes only a few matter here")]
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 
 use oxc::allocator::{Allocator, ArenaVec, TakeIn};
 use oxc::ast::ast::{
@@ -19,6 +19,10 @@ use oxc::span::{SPAN, Span};
 use oxc::syntax::identifier::is_identifier_name;
 
 use super::compile::{Export, Import, Names, Request, Source};
+use super::plain;
+
+/// The export by which a handler says what kind of action it is.
+const CONFIG: &str = "config";
 
 /// What joins a module to others.
 #[derive(Debug, Default)]
@@ -27,6 +31,7 @@ pub(super) struct Joints {
     pub imports: Vec<Import>,
     pub exports: Vec<Export>,
     pub stars: Vec<usize>,
+    pub whole: BTreeSet<usize>,
 }
 
 /// Rewrites a program that has been through the TypeScript transform (so that type imports are gone).
@@ -45,6 +50,7 @@ pub(super) fn rewrite<'a>(
         joints: Joints::default(),
         bound: HashMap::new(),
         local: HashMap::new(),
+        config: None,
     };
     program.hashbang = None;
     let body = program.body.take_in(&allocator);
@@ -63,6 +69,13 @@ pub(super) fn rewrite<'a>(
     }
     program.body = kept;
     rewriter.visit_program(program);
+    if let Some((mut value, span)) = rewriter.config.take() {
+        rewriter.visit_expression(&mut value);
+        // Whoever imports it sees one object.
+        let name = format!("({} ??= {})", rewriter.names.config, plain::print(&value));
+        let from = Source::Local { name, constant: false };
+        rewriter.export(CONFIG, from, span);
+    }
     rewriter.joints
 }
 
@@ -76,6 +89,8 @@ struct Rewriter<'a, 's> {
     bound: HashMap<SymbolId, (usize, Option<String>)>,
     /// The same by their local name.
     local: HashMap<String, (usize, Option<String>)>,
+    /// The value of a `config` that is evaluated only when somebody asks.
+    config: Option<(Expression<'a>, Span)>,
 }
 
 impl<'a> Rewriter<'a, '_> {
@@ -110,8 +125,11 @@ impl<'a> Rewriter<'a, '_> {
                 }
                 ImportDeclarationSpecifier::ImportNamespaceSpecifier(it) => (&it.local, None, it.span),
             };
-            if let Some(name) = &name {
-                self.joints.imports.push(Import { slot, name: name.clone(), offset: span.start as usize });
+            match &name {
+                Some(name) => {
+                    self.joints.imports.push(Import { slot, name: name.clone(), offset: span.start as usize });
+                }
+                None => drop(self.joints.whole.insert(slot)),
             }
             if let Some(symbol) = local.symbol_id.get() {
                 self.bound.insert(symbol, (slot, name.clone()));
@@ -123,9 +141,18 @@ impl<'a> Rewriter<'a, '_> {
     fn statement(&mut self, statement: Statement<'a>, kept: &mut ArenaVec<'a, Statement<'a>>) {
         match statement {
             Statement::ExportDeclaration(export) => {
-                let export = export.unbox();
-                self.export_declaration(&export.declaration);
-                kept.push(Statement::from(export.declaration));
+                let mut export = export.unbox();
+                let imported = |it: &Expression<'a>| self.imported(it).is_some();
+                match plain::unused_constant(&mut export.declaration, CONFIG, self.scoping, &imported) {
+                    Some(value) => {
+                        self.config = Some((value.take_in(&self.allocator), export.span));
+                        kept.push(self.variable(&self.names.config, None, VariableDeclarationKind::Let, SPAN));
+                    }
+                    None => {
+                        self.export_declaration(&export.declaration);
+                        kept.push(Statement::from(export.declaration));
+                    }
+                }
             }
             Statement::ExportNamedDeclaration(export) => {
                 for specifier in &export.specifiers {
@@ -133,7 +160,7 @@ impl<'a> Rewriter<'a, '_> {
                     let from = match self.local.get(local.as_str()) {
                         Some((slot, Some(name))) => Source::Imported { slot: *slot, name: name.clone() },
                         Some((slot, None)) => Source::Namespace { slot: *slot },
-                        None => Source::Local(local.to_string()),
+                        None => self.own(local.as_str()),
                     };
                     self.export_specifier(specifier, from);
                 }
@@ -158,6 +185,14 @@ impl<'a> Rewriter<'a, '_> {
         self.joints.exports.push(Export { name: name.into(), from, offset: span.start as usize });
     }
 
+    /// A binding of the module's top level.
+    fn own(&self, name: &str) -> Source {
+        let root = self.scoping.root_scope_id();
+        let symbol = self.scoping.get_binding(root, name.into());
+        let constant = symbol.is_some_and(|symbol| !self.scoping.symbol_is_mutated(symbol));
+        Source::Local { name: name.to_owned(), constant }
+    }
+
     fn export_specifier(&mut self, specifier: &ExportSpecifier<'a>, from: Source) {
         self.export(specifier.exported.name().as_str(), from, specifier.span);
     }
@@ -177,14 +212,18 @@ impl<'a> Rewriter<'a, '_> {
             _ => {}
         }
         for (name, span) in bound {
-            self.export(name.clone(), Source::Local(name), span);
+            let from = self.own(&name);
+            self.export(name, from, span);
         }
     }
 
     fn export_all(&mut self, export: &ExportAllDeclaration<'a>) {
         let slot = self.slot(&export.source);
         match &export.exported {
-            Some(name) => self.export(name.name().as_str(), Source::Namespace { slot }, export.span),
+            Some(name) => {
+                self.joints.whole.insert(slot);
+                self.export(name.name().as_str(), Source::Namespace { slot }, export.span);
+            }
             None => self.joints.stars.push(slot),
         }
     }
@@ -207,16 +246,28 @@ impl<'a> Rewriter<'a, '_> {
             }
             ExportDefaultDeclarationKind::TSInterfaceDeclaration(_) => return None,
             expression => {
-                let value = expression.into_expression();
-                let pattern = BindingPattern::new_binding_identifier(SPAN, default, &self.ast);
-                let declarator = VariableDeclarator::new(SPAN, pattern, None, Some(value), false, &self.ast);
-                let kind = VariableDeclarationKind::Const;
-                let declaration = Declaration::new_variable_declaration(span, kind, [declarator], false, &self.ast);
-                (self.names.default.clone(), Statement::from(declaration))
+                let value = Some(expression.into_expression());
+                let statement = self.variable(default, value, VariableDeclarationKind::Const, span);
+                (self.names.default.clone(), statement)
             }
         };
-        self.export("default", Source::Local(local), span);
+        let from =
+            if local == self.names.default { Source::Local { name: local, constant: true } } else { self.own(&local) };
+        self.export("default", from, span);
         Some(statement)
+    }
+
+    fn variable(
+        &self,
+        name: &str,
+        value: Option<Expression<'a>>,
+        kind: VariableDeclarationKind,
+        span: Span,
+    ) -> Statement<'a> {
+        let name: &str = self.allocator.alloc_str(name);
+        let pattern = BindingPattern::new_binding_identifier(SPAN, name, &self.ast);
+        let declarator = VariableDeclarator::new(SPAN, pattern, None, value, false, &self.ast);
+        Statement::from(Declaration::new_variable_declaration(span, kind, [declarator], false, &self.ast))
     }
 
     /// What an imported identifier stands for, if it is one.

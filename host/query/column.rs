@@ -1,6 +1,6 @@
 //! What a column makes of a value: the rules of spec §4, "Values", in both directions.
 
-use crate::codec::{SAFE, Value, json, time};
+use crate::codec::{SAFE, Value, canonical, json, time};
 use crate::schema::ColumnType;
 
 /// A value as a column stores it. JSON is its RFC 8785 text, TIMESTAMP its one form (see [`time`]).
@@ -66,7 +66,7 @@ pub fn encode(ty: ColumnType, value: &Value) -> Result<Cell, String> {
         (ColumnType::Blob, Value::Blob(bytes)) => Ok(Cell::Blob(bytes.clone())),
         (ColumnType::Json, value) => {
             let json = json::exact(value).map_err(|unfit| format!("is JSON and takes a JSON value; {unfit}"))?;
-            serde_json_canonicalizer::to_string(&json).map(Cell::Text).or_else(|error| refuse(error.to_string()))
+            Ok(Cell::Text(canonical::text(&json)))
         }
         (ColumnType::Timestamp, Value::Text(text)) => time::normal(text)
             .map(Cell::Text)

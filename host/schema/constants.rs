@@ -3,7 +3,7 @@
 use sqlparser::ast::{Expr, UnaryOperator, Value as Literal};
 
 use super::ColumnType;
-use crate::codec::{Value, time};
+use crate::codec::{Value, canonical, time};
 
 /// Integers that a script's number holds without loss go up to here, both ways.
 const MAX_SAFE: i64 = (1 << 53) - 1;
@@ -127,7 +127,7 @@ fn bytes(digits: &str) -> Result<Vec<u8>, String> {
 fn canonical_json(text: &str) -> Result<String, String> {
     let value: serde_json::Value = serde_json::from_str(text)
         .map_err(|error| format!("'{text}' is not JSON ({error}): write one such as '{{}}'"))?;
-    serde_json_canonicalizer::to_string(&value).map_err(|error| format!("'{text}' has no canonical form: {error}"))
+    Ok(canonical::text(&value))
 }
 
 /// A time in the one form that is stored.

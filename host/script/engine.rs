@@ -204,13 +204,17 @@ fn compile<'js>(ctx: &Ctx<'js>, hooks: &Hooks, code: &Code) -> Result<Function<'
     let nowhere = |_| None;
     let factories = Array::new(ctx.clone()).map_err(nowhere)?;
     let imports = Array::new(ctx.clone()).map_err(nowhere)?;
+    let whole = Array::new(ctx.clone()).map_err(nowhere)?;
+    let global = Array::new(ctx.clone()).map_err(nowhere)?;
     for (index, module) in code.modules.iter().enumerate() {
         let factory = factory(ctx, module).map_err(|_| Some(index))?;
         factories.set(index, factory).map_err(nowhere)?;
         imports.set(index, module.imports.clone()).map_err(nowhere)?;
+        whole.set(index, module.whole).map_err(nowhere)?;
+        global.set(index, module.global).map_err(nowhere)?;
     }
     let linker = hooks.linker.clone().restore(ctx).map_err(nowhere)?;
-    linker.call((factories, imports)).map_err(nowhere)
+    linker.call((factories, imports, whole, global)).map_err(nowhere)
 }
 
 fn factory<'js>(ctx: &Ctx<'js>, module: &Module) -> rquickjs::Result<Function<'js>> {

@@ -141,11 +141,30 @@ pub(super) fn from_value<'js>(ctx: &Ctx<'js>, value: &Value) -> JsResult<JsValue
         Value::Object(members) => {
             let object = Object::new(ctx.clone())?;
             for (name, member) in members {
-                // Defined, not assigned: `__proto__` and the like are names as any other.
                 let value = from_value(ctx, member)?;
-                object.prop(name.as_str(), Property::from(value).writable().enumerable().configurable())?;
+                if is_inherited(name) {
+                    // Defined, not assigned: `__proto__` and the like are names as any other.
+                    object.prop(name.as_str(), Property::from(value).writable().enumerable().configurable())?;
+                } else {
+                    object.set(name.as_str(), value)?;
+                }
             }
             object.into_value()
         }
     })
+}
+
+/// Whether every object has a member of this name from `Object.prototype`, so that assigning would reach that one.
+fn is_inherited(name: &str) -> bool {
+    name.starts_with("__")
+        || matches!(
+            name,
+            "constructor"
+                | "hasOwnProperty"
+                | "isPrototypeOf"
+                | "propertyIsEnumerable"
+                | "toLocaleString"
+                | "toString"
+                | "valueOf"
+        )
 }

@@ -1,8 +1,34 @@
 //! Where data rests: the tables of plugins and the host's own records about them.
+//!
+//! What stands above this module knows [`Database`], [`Shared`], [`Tx`] and the verbs (`records`, `keys`, `workflows`,
+//! `outbox`, `tables`, `host_db`); which database is behind them is known in here only. A verb is a function of the same
+//! name in the folder of each database, and a line in `verbs!` that finds the right one.
 
 use crate::failure::{Code, Failure};
 
+/// Declares verbs: functions that take a [`Tx`] and pass on to the function of the same name, in the module of the
+/// same name, of the database that the transaction is in.
+macro_rules! verbs {
+    ($module:ident: $($(#[$about:meta])* $vis:vis fn $verb:ident(tx $(, $arg:ident: $ty:ty)* $(,)?) -> $gives:ty;)+) => {$(
+        $(#[$about])*
+        $vis fn $verb(tx: &$crate::store::Tx $(, $arg: $ty)*) -> Result<$gives, $crate::store::StoreError> {
+            match tx {
+                $crate::store::Tx::Sqlite(tx) => $crate::store::sqlite::$module::$verb(tx $(, $arg)*),
+            }
+        }
+    )+};
+}
+
+pub mod host_db;
+pub mod keys;
+pub mod outbox;
+pub mod records;
+mod session;
 pub mod sqlite;
+pub mod tables;
+pub mod workflows;
+
+pub use session::{Access, Database, Fate, Hold, Shared, Tx};
 
 /// What can go wrong in the database.
 #[derive(Debug, thiserror::Error)]

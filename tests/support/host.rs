@@ -176,7 +176,8 @@ impl Host {
 
     /// The database of a plugin, opened beside the running host.
     pub fn database(&self, plugin: &str) -> rusqlite::Connection {
-        rusqlite::Connection::open(self.app.database(plugin)).unwrap()
+        let oncehost::store::Database::Sqlite(path) = self.app.database(plugin);
+        rusqlite::Connection::open(path).unwrap()
     }
 
     /// Rows of a table.

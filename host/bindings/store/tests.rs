@@ -8,7 +8,10 @@ use super::*;
 use crate::ids::SystemIds;
 use crate::plugin::{Plugin, Registry};
 use crate::schema::ddl;
-use crate::store::sqlite::{Access, Shared, Tx};
+use crate::store::{
+    Access, Tx,
+    sqlite::{self, Shared},
+};
 
 mod arguments;
 mod filters;
@@ -78,7 +81,7 @@ impl Fixture {
                 may_write: true,
                 ids: self.ids.clone(),
             },
-            Tx::new(&self.database),
+            Tx::Sqlite(sqlite::Tx::new(&self.database)),
             1 << 20,
         )
     }

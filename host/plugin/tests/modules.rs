@@ -99,6 +99,58 @@ fn imports_are_live() {
 }
 
 #[test]
+fn an_unused_config_is_one_object_to_whoever_imports_it() {
+    gives(
+        &[
+            (
+                "a.ts",
+                "import { config } from './b'\nimport * as ns from './b'\n\
+                 config.input.more = [-1, true, null]\n\
+                 export const handle = () => [ns.config === config, config, Object.keys(ns)]",
+            ),
+            (
+                "b.ts",
+                "import { LONGEST } from './c'\nexport const handle = () => 1\n\
+                 export const config = { kind: 'read', input: { maxLength: LONGEST, text: 'a\\nb' } as any } satisfies object\n\
+                 export let __config = 5",
+            ),
+            ("c.ts", "export const LONGEST = 7"),
+        ],
+        r#"[true,{"kind":"read","input":{"maxLength":7,"text":"a\nb","more":[-1,true,null]}},["__config","config","handle"]]"#,
+    );
+}
+
+#[test]
+fn a_config_that_is_more_than_plain_is_evaluated_in_its_place() {
+    gives(
+        &[
+            ("a.ts", "import { config, seen } from './b'\nexport const handle = () => [config, seen]"),
+            (
+                "b.ts",
+                "let n = 1\nconst next = () => n++\nexport const config = { n: next() }\n\
+                 export const seen = [next(), { ...config }]",
+            ),
+        ],
+        r#"[{"n":1},[2,{"n":1}]]"#,
+    );
+}
+
+#[test]
+fn a_name_that_is_assigned_later_is_seen_as_it_is_then() {
+    gives(
+        &[
+            ("a.ts", "import { f, g, set, n, o } from './b'\nexport const handle = () => [f(), n, o, set(), f(), n, o, g()]"),
+            (
+                "b.ts",
+                "export let n = 1, o = 1\nexport function f() { return 'old' }\nexport function g() { return 'same' }\n\
+                 export const set = () => { n++; ({ o } = { o: 9 }); (f as any) = () => 'new'; return 'set' }",
+            ),
+        ],
+        r#"["old",1,1,"set","new",2,9,"same"]"#,
+    );
+}
+
+#[test]
 fn modules_are_evaluated_once_in_the_order_of_their_imports() {
     gives(
         &[

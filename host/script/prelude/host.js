@@ -349,21 +349,25 @@
       return gone;
     },
     // The loader of a plugin's modules: called once per plugin, gives a function that begins a run.
-    linker(factories, imports) {
+    // `whole[index]` says that somebody holds the module's namespace object, `global[index]` that it uses `globalThis`.
+    linker(factories, imports, whole, global) {
       return () => {
         const spaces = [];
-        // What the run's modules see as `globalThis`: libraries keep things there, and the realm's own is frozen.
-        const global = Object.create(globalThis);
-        hidden(global, "globalThis", global);
+        let ownGlobal;
         const load = (index) => {
           let space = spaces[index];
-          if (space === undefined) {
-            space = { __proto__: null, [Symbol.toStringTag]: "Module" };
-            defineProperty(space, Symbol.toStringTag, { enumerable: false });
-            spaces[index] = space;
-            factories[index]((slot) => load(imports[index][slot]), space, global);
-            freeze(space);
+          if (space !== undefined) return space;
+          space = { __proto__: null };
+          spaces[index] = space;
+          if (global[index] && ownGlobal === undefined) {
+            // What the run's modules see as `globalThis`: libraries keep things there, and the realm's own is frozen.
+            ownGlobal = Object.create(globalThis);
+            hidden(ownGlobal, "globalThis", ownGlobal);
           }
+          if (whole[index]) defineProperty(space, Symbol.toStringTag, { value: "Module" });
+          const slots = imports[index];
+          factories[index](slots.length === 0 ? undefined : (slot) => load(slots[slot]), space, ownGlobal);
+          if (whole[index]) freeze(space);
           return space;
         };
         return load;
@@ -380,7 +384,9 @@
       }
       ctx.stableId = stableId;
       // A value with `then` counts as a promise, as it does for `await`.
-      const result = handler(input, deepFreeze(ctx));
+      deepFreeze(ctx.user);
+      deepFreeze(ctx.settings);
+      const result = handler(input, freeze(ctx));
       return typeof result === "object" && result !== null && typeof result.then === "function"
         ? Promise.resolve(result)
         : result;

@@ -71,6 +71,8 @@ pub fn module(path: &str, body: &str, imports: Vec<usize>) -> Module {
         map: oxc_sourcemap::SourceMap::new(None, vec![], None, vec![], vec![], vec![].into_boxed_slice(), None),
         source: String::new(),
         imports,
+        whole: true,
+        global: true,
     }
 }
 

@@ -5,27 +5,20 @@ use rusqlite::{Connection, ErrorCode, ffi};
 use crate::query::sql::{self, Target};
 use crate::schema::{TENANT, Table, ddl, missing_unique_ddl, script_name};
 use crate::store::StoreError;
+use crate::store::records::About;
 
 /// What a failing statement was about.
 pub(super) struct Context<'a> {
     pub connection: &'a Connection,
-    pub target: Target<'a>,
-    /// The columns of a `createIfAbsent`'s `uniqueBy`.
-    pub unique: &'a [usize],
+    pub about: About<'a>,
     /// Whether a transaction was open before.
     pub in_transaction: bool,
-}
-
-impl<'a> Context<'a> {
-    pub(super) fn new(connection: &'a Connection, target: Target<'a>) -> Self {
-        Self { connection, target, unique: &[], in_transaction: !connection.is_autocommit() }
-    }
 }
 
 /// Names the kind of an error and says the way out; values of rows never stand in it.
 #[expect(clippy::wildcard_enum_match_arm, reason = "the other codes are one kind to us, and rusqlite may add some")]
 pub(super) fn explain(context: &Context<'_>, error: &rusqlite::Error) -> StoreError {
-    let table = &context.target.table.name;
+    let table = &context.about.target.table.name;
     if context.in_transaction && context.connection.is_autocommit() {
         return StoreError::Gone(format!("{table}: the database rolled the whole transaction back ({error})"));
     }
@@ -51,7 +44,7 @@ pub(super) fn explain(context: &Context<'_>, error: &rusqlite::Error) -> StoreEr
 }
 
 fn constraint(context: &Context<'_>, code: i32, message: &str) -> StoreError {
-    let table = context.target.table;
+    let table = context.about.target.table;
     let name = &table.name;
     match code {
         ffi::SQLITE_CONSTRAINT_UNIQUE | ffi::SQLITE_CONSTRAINT_PRIMARYKEY | ffi::SQLITE_CONSTRAINT_ROWID => {
@@ -82,7 +75,7 @@ fn constraint(context: &Context<'_>, code: i32, message: &str) -> StoreError {
         }
         ffi::SQLITE_CONSTRAINT_DATATYPE => StoreError::Schema(format!(
             "{name}: a column has another type in the database than in schema.sql; run `oncehost schema apply {}`",
-            context.target.plugin
+            context.about.target.plugin
         )),
         _ => StoreError::Constraint(format!("{name}: {message}")),
     }
@@ -108,7 +101,7 @@ fn columns(table: &Table, message: &str) -> String {
 }
 
 fn unknown(context: &Context<'_>, message: &str) -> StoreError {
-    let Target { plugin, table, .. } = context.target;
+    let Target { plugin, table, .. } = context.about.target;
     let name = &table.name;
     let apply = format!("run `oncehost schema apply {plugin}`");
     if message.contains("integer overflow") {
@@ -118,11 +111,11 @@ fn unknown(context: &Context<'_>, message: &str) -> StoreError {
         ));
     }
     if message.starts_with("ON CONFLICT clause does not match") {
-        let names: Vec<&str> = context.unique.iter().map(|at| table.columns[*at].name.as_str()).collect();
+        let names: Vec<&str> = context.about.unique.iter().map(|at| table.columns[*at].name.as_str()).collect();
         return StoreError::Schema(format!(
             "the database has no plain UNIQUE index on exactly ({}) of {name}, though schema.sql declares one (an index \
              with another collation, or over a part of the rows, does not count); {apply}, which does: {}",
-            sql::script_names(table, context.unique),
+            sql::script_names(table, context.about.unique),
             missing_unique_ddl(table, &names)
         ));
     }

@@ -7,6 +7,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{StoreError, fault, open_reader, open_versioned};
 use crate::clock::Millis;
+use crate::store::host_db::TokenRow;
 
 pub mod events;
 pub mod notifications;
@@ -21,23 +22,6 @@ const TABLES: [&str; 2] = [
 pub struct HostDb {
     writer: Mutex<Connection>,
     reader: Mutex<Connection>,
-}
-
-/// A token as it is kept.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct TokenRow {
-    pub id: String,
-    /// SHA-256 of the secret.
-    pub hash: [u8; 32],
-    /// The secret's last four characters.
-    pub tail: String,
-    pub tenant: String,
-    pub subject: String,
-    pub scopes: Vec<String>,
-    pub created_at: Millis,
-    /// `None`: never.
-    pub expires_at: Option<Millis>,
-    pub revoked_at: Option<Millis>,
 }
 
 impl HostDb {

@@ -4,27 +4,7 @@ use rusqlite::{OptionalExtension, params};
 
 use super::{StoreError, Tx, fault};
 use crate::clock::Millis;
-
-/// What a key is unique within, and the key.
-#[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub struct KeyId {
-    pub tenant: String,
-    pub operation: String,
-    pub key: String,
-}
-
-/// A record as it stands in the database.
-#[derive(Clone, Debug)]
-pub struct KeyRecord {
-    pub request_hash: [u8; 32],
-    /// The fields that were left out of the hash.
-    pub transient: Vec<String>,
-    /// See [`crate::idempotency::request::Fingerprint`]; empty once the reply is no longer kept.
-    pub fields: Vec<u8>,
-    /// `None` once the reply is no longer kept.
-    pub reply: Option<String>,
-    pub committed_at: Millis,
-}
+use crate::store::keys::{Cleared, KeyId, KeyRecord};
 
 /// Finds the record of a key.
 ///
@@ -42,10 +22,7 @@ pub fn find(tx: &Tx, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
                     .query_row(params![id.tenant, id.operation, id.key], |row| {
                         Ok(KeyRecord {
                             request_hash: row.get(0)?,
-                            transient: row
-                                .get::<_, Option<String>>(1)?
-                                .and_then(|list| serde_json::from_str(&list).ok())
-                                .unwrap_or_default(),
+                            transient: KeyRecord::read_transient(row.get(1)?),
                             fields: row.get::<_, Option<Vec<u8>>>(2)?.unwrap_or_default(),
                             reply: row.get(3)?,
                             committed_at: row.get(4)?,
@@ -63,7 +40,7 @@ pub fn find(tx: &Tx, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
 /// # Errors
 /// When the database fails.
 pub fn keep(tx: &Tx, id: &KeyId, record: &KeyRecord, forgotten: Millis) -> Result<(), StoreError> {
-    let transient = (!record.transient.is_empty()).then(|| serde_json::json!(record.transient).to_string());
+    let transient = record.stored_transient();
     tx.with(|connection| {
         let insert = || {
             connection
@@ -95,17 +72,6 @@ pub fn keep(tx: &Tx, id: &KeyId, record: &KeyRecord, forgotten: Millis) -> Resul
         let kept = insert().and_then(|new| if new == 0 && make_room()? == 1 { insert() } else { Ok(new) });
         kept.map(|_| ()).map_err(|error| fault(&error))
     })
-}
-
-/// How far one clearing got.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Cleared {
-    pub replies: usize,
-    pub marks: usize,
-    /// Where the next batch of replies begins.
-    pub next: i64,
-    /// Whether a full batch was found, so that there may be more.
-    pub more: bool,
 }
 
 /// Clears at most `batch` replies that were committed at or before `replies_before`, beginning behind row `after`,

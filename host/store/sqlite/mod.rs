@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use super::StoreError;
+use super::{Access, Fate, StoreError};
 
 pub mod copy;
 pub mod deliveries;
@@ -185,13 +185,6 @@ pub struct Shared {
     epoch: Instant,
 }
 
-/// What a connection is for.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Access {
-    Write,
-    Read,
-}
-
 impl Shared {
     /// Opens the database at `path`; for reading, it is made first where it is not there yet.
     ///
@@ -219,13 +212,14 @@ impl Shared {
         }
     }
 
-    /// The connection, unless a host call holds it at the moment.
-    pub fn try_lock(&self) -> Option<MutexGuard<'_, Connection>> {
-        match self.connection.try_lock() {
-            Ok(connection) => Some(connection),
-            Err(TryLockError::Poisoned(poisoned)) => Some(poisoned.into_inner()),
-            Err(TryLockError::WouldBlock) => None,
-        }
+    /// Keeps the connection from every holder; `None` while a host call uses it.
+    pub fn try_hold(&self) -> Option<Hold<'_>> {
+        let connection = match self.connection.try_lock() {
+            Ok(connection) => connection,
+            Err(TryLockError::Poisoned(poisoned)) => poisoned.into_inner(),
+            Err(TryLockError::WouldBlock) => return None,
+        };
+        Some(Hold { connection, generation: &self.generation })
     }
 
     /// Replaces the connection by a new one, after an error that leaves it in doubt.
@@ -244,14 +238,27 @@ impl Shared {
         self.generation.load(Ordering::SeqCst)
     }
 
-    /// Parts every present holder from the connection. Call it with the lock held.
-    pub fn part(&self) {
-        self.generation.fetch_add(1, Ordering::SeqCst);
-    }
-
     fn stop_query_at(&self, at: Option<Instant>) {
         let micros = at.map_or(u64::MAX, |at| micros_between(self.epoch, at));
         self.stop_query.store(micros, Ordering::Relaxed);
+    }
+}
+
+/// The connection, while no host call uses it.
+pub struct Hold<'a> {
+    connection: MutexGuard<'a, Connection>,
+    generation: &'a AtomicU64,
+}
+
+impl Hold<'_> {
+    /// Parts every present holder from the connection and undoes what its transaction did.
+    pub fn part(self) {
+        self.generation.fetch_add(1, Ordering::SeqCst);
+        if !self.connection.is_autocommit()
+            && let Err(error) = self.connection.execute_batch("ROLLBACK")
+        {
+            tracing::error!(%error, "the rollback of a stuck run failed");
+        }
     }
 }
 
@@ -314,12 +321,64 @@ impl Tx {
         Ok(Self::new(shared))
     }
 
-    /// Commits what this holds; for the host's own work outside of groups.
+    /// Begins a transaction that only reads.
     ///
     /// # Errors
-    /// When the commit fails; the transaction is rolled back at the next [`Tx::begin`].
-    pub fn commit(self) -> Result<(), StoreError> {
-        self.execute("COMMIT")
+    /// When the database fails.
+    pub fn begin_read(&self) -> Result<(), StoreError> {
+        self.shared.lock().execute_batch("BEGIN").map_err(|error| fault(&error))
+    }
+
+    /// Ends a transaction that only read, if it is still there.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn end_read(&self) -> Result<(), StoreError> {
+        let connection = self.shared.lock();
+        if self.is_current() && !connection.is_autocommit() {
+            connection.execute_batch("COMMIT").map_err(|error| fault(&error))?;
+        }
+        Ok(())
+    }
+
+    /// Undoes what was done since the savepoint `invocation`; where that cannot be undone, the whole transaction.
+    pub fn undo(&self) {
+        // Where the database rolled everything back there is no savepoint left, and nothing to undo.
+        let undone = self.execute("ROLLBACK TO invocation").and_then(|()| self.execute("RELEASE invocation"));
+        if let Err(error) = undone {
+            // Nothing of a failed call may commit with its neighbours: where the savepoint cannot be undone, all goes.
+            tracing::debug!(%error, "the savepoint went with its transaction, or has to");
+            let _ = self.execute("ROLLBACK");
+        }
+    }
+
+    /// Commits.
+    ///
+    /// # Errors
+    /// When the commit fails: it may or may not have happened. Nothing is open any more.
+    pub fn commit(&self) -> Result<(), StoreError> {
+        self.with(|connection| {
+            connection.execute_batch("COMMIT").map_err(|error| {
+                if !connection.is_autocommit() {
+                    // Where this fails too, the connection has to be replaced.
+                    let _ = connection.execute_batch("ROLLBACK");
+                }
+                fault(&error)
+            })
+        })
+    }
+
+    /// What became of the transaction so far.
+    pub fn fate(&self) -> Fate {
+        // The lock first: whoever takes the transaction away holds it while doing so.
+        let connection = self.shared.lock();
+        if !self.is_current() {
+            Fate::Parted
+        } else if connection.is_autocommit() {
+            Fate::Ended
+        } else {
+            Fate::Open
+        }
     }
 
     /// The same hold, whose queries are stopped at `until`.
@@ -329,7 +388,7 @@ impl Tx {
     }
 
     /// Whether this hold was not taken away by the watchdog.
-    pub fn is_current(&self) -> bool {
+    fn is_current(&self) -> bool {
         self.generation == self.shared.generation()
     }
 

@@ -1,4 +1,4 @@
-//! The rows of plugins' tables.
+//! Statements on plugins' tables, run.
 //!
 //! A statement that fails leaves the transaction usable: SQLite undoes that statement alone, and where it gave up
 //! the whole transaction instead, the error is [`StoreError::Gone`].
@@ -6,214 +6,77 @@
 use rusqlite::types::{ToSqlOutput, ValueRef};
 use rusqlite::{CachedStatement, Connection, Row, Statement as Prepared, ToSql, params_from_iter};
 
+use super::Tx;
 use super::errors::{self, Context};
-use crate::query::sql::{self, Set, Statement, Target};
-use crate::query::{Cell, Compare, Filter, Order, Test};
+use crate::query::Cell;
+use crate::query::sql::Statement;
 use crate::store::StoreError;
-
-/// A row's cells, in the order of the table's columns.
-pub type Cells = Vec<Cell>;
-
-/// Bytes that the columns of one key or index may hold together (spec §4).
-pub const KEY_BYTES: usize = 2_000;
-
-/// Bytes that one call may read into memory: half of what a script's engine has.
-const PAGE_BYTES: usize = 32 << 20;
+use crate::store::records::{About, Cells, PAGE_BYTES, page_too_large};
 
 /// Statements with more parameters are not worth a place in the cache: their text depends on a list's length.
 const CACHED_PARAMS: usize = 64;
-/// Tries of an insert whose conflicting row is not found again.
-const TRIES: usize = 3;
 
-/// Inserts a row unless one with the same `unique` columns is there; gives that row then, and whether it was made.
+/// Runs a statement that writes, and gives the number of rows that it changed.
 ///
 /// # Errors
-/// `Schema` where the database has no plain unique index on just those columns; `Duplicate` when another unique
-/// index is broken, `Constraint`, and what any statement may meet.
-pub fn create_if_absent(
-    connection: &Connection,
-    target: Target<'_>,
-    cells: Cells,
-    unique: &[usize],
-) -> Result<(Cells, bool), StoreError> {
-    within_key_bytes(target, &cells)?;
-    let mut insert = sql::insert(target, cells, unique);
-    let context = Context { unique, ..Context::new(connection, target) };
-    for _ in 0..TRIES {
-        if run(&context, &insert, |statement, params| statement.execute(params))? > 0 {
-            insert.params.truncate(target.table.columns.len());
-            return Ok((insert.params, true));
-        }
-        let same = unique.iter().map(|at| Filter::Column(*at, Test::Compare(Compare::Eq, insert.params[*at].clone())));
-        let select = sql::select(target, &Filter::All(same.collect()), None, None, 1);
-        if let Some(row) = rows(&context, &select)?.pop() {
-            return Ok((row, false));
-        }
-    }
-    Err(StoreError::Unavailable(format!(
-        "{}: a row with the same {} stands in the way, and cannot be read; check the database for triggers made by hand",
-        target.table.name,
-        sql::script_names(target.table, unique)
-    )))
+/// See [`crate::store::records`].
+pub fn execute(tx: &Tx, about: About<'_>, statement: &Statement) -> Result<usize, StoreError> {
+    tx.with(|connection| run(connection, about, statement, |prepared, params| prepared.execute(params)))
 }
 
-/// Changes the rows that match, and gives their number.
+/// The rows that a statement finds, with all columns of the table.
 ///
 /// # Errors
-/// `Duplicate`, `Constraint` (also where an added number meets NULL or leaves its type), and what any statement may meet.
-pub fn update(connection: &Connection, target: Target<'_>, sets: &[Set], filter: &Filter) -> Result<usize, StoreError> {
-    let context = Context::new(connection, target);
-    for (columns, known) in sized_keys(target, sets) {
-        let limit = i64::try_from(KEY_BYTES.saturating_sub(known)).unwrap_or(0);
-        let too_large = known > KEY_BYTES
-            || (!columns.rest.is_empty()
-                && !first(&context, &sql::larger(target, filter, &columns.rest, limit))?.is_empty());
-        if too_large {
-            return Err(key_too_large(target, &columns.all));
-        }
-    }
-    run(&context, &sql::update(target, sets, filter), |statement, params| statement.execute(params))
-}
-
-/// Removes the rows that match, and gives their number.
-///
-/// # Errors
-/// `Constraint` where other rows refer to one of them, and what any statement may meet.
-pub fn delete(connection: &Connection, target: Target<'_>, filter: &Filter) -> Result<usize, StoreError> {
-    run(&Context::new(connection, target), &sql::delete(target, filter), |statement, params| statement.execute(params))
-}
-
-/// At most `limit` rows that match, in order, from behind the row with the values `after`.
-///
-/// # Errors
-/// What any statement may meet.
-pub fn list(
-    connection: &Connection,
-    target: Target<'_>,
-    filter: &Filter,
-    order: Option<&Order>,
-    after: Option<&[Cell]>,
-    limit: i64,
-) -> Result<Vec<Cells>, StoreError> {
-    let context = Context::new(connection, target);
-    let mut found = rows(&context, &sql::select(target, filter, order, after, limit))?;
-    let missing = limit - i64::try_from(found.len()).unwrap_or(limit);
-    let tail = order.zip(after).and_then(|(order, after)| sql::null_tail(target.table, order, after));
-    if let Some((nulls, order)) = tail.filter(|_| missing > 0) {
-        let filter = Filter::All(vec![nulls, filter.clone()]);
-        found.extend(rows(&context, &sql::select(target, &filter, Some(&order), None, missing))?);
-    }
-    Ok(found)
-}
-
-/// How many rows match.
-///
-/// # Errors
-/// What any statement may meet.
-pub fn count(connection: &Connection, target: Target<'_>, filter: &Filter) -> Result<i64, StoreError> {
-    let context = Context::new(connection, target);
-    run(&context, &sql::count(target, filter), |statement, params| statement.query_row(params, |row| row.get(0)))
-}
-
-/// Refuses a row in which the columns of one key or index hold too many bytes.
-fn within_key_bytes(target: Target<'_>, cells: &[Cell]) -> Result<(), StoreError> {
-    if cells.iter().map(Cell::key_bytes).sum::<usize>() <= KEY_BYTES {
-        return Ok(());
-    }
-    for columns in keys(target) {
-        if columns.iter().map(|column| cells[*column].key_bytes()).sum::<usize>() > KEY_BYTES {
-            return Err(key_too_large(target, &columns));
-        }
-    }
-    Ok(())
-}
-
-struct Key {
-    all: Vec<usize>,
-    /// Those that the update leaves as they are.
-    rest: Vec<usize>,
-}
-
-/// The keys and indexes that an update makes other, and the bytes it puts into each.
-fn sized_keys(target: Target<'_>, sets: &[Set]) -> Vec<(Key, usize)> {
-    let put = |column: &usize| {
-        sets.iter().find_map(|set| match set {
-            Set::Put(at, cell) if at == column => Some(cell.key_bytes()),
-            Set::Put(..) | Set::Add(..) => None,
+/// See [`crate::store::records`]; `Slow` also when they hold more than [`PAGE_BYTES`].
+pub fn rows(tx: &Tx, about: About<'_>, statement: &Statement) -> Result<Vec<Cells>, StoreError> {
+    let width = about.target.table.columns.len();
+    let mut bytes = 0;
+    let found = tx.read(|connection| {
+        run(connection, about, statement, |prepared, params| {
+            let mut found = Vec::new();
+            let mut rows = prepared.query(params)?;
+            while let Some(row) = rows.next()? {
+                let cells = (0..width).map(|at| cell(row, at)).collect::<rusqlite::Result<Cells>>()?;
+                bytes += cells.iter().map(Cell::key_bytes).sum::<usize>();
+                if bytes > PAGE_BYTES {
+                    break;
+                }
+                found.push(cells);
+            }
+            Ok(found)
         })
-    };
-    let changed = keys(target).filter(|columns| columns.iter().any(|column| put(column).is_some()));
-    changed
-        .map(|all| {
-            let known = all.iter().filter_map(put).sum();
-            let rest = all.iter().copied().filter(|column| put(column).is_none()).collect();
-            (Key { all, rest }, known)
-        })
-        .collect()
+    })?;
+    if bytes > PAGE_BYTES { Err(page_too_large(about.target)) } else { Ok(found) }
 }
 
-fn keys(target: Target<'_>) -> impl Iterator<Item = Vec<usize>> {
-    let table = target.table;
-    let indexes = table.indexes.iter().map(|index| &index.columns);
-    std::iter::once(&table.primary_key).chain(indexes).map(move |names| {
-        names.iter().filter_map(|name| table.columns.iter().position(|column| column.name == *name)).collect()
+/// The number that a statement gives in its first row; `None` without a row.
+///
+/// # Errors
+/// See [`crate::store::records`].
+pub fn number(tx: &Tx, about: About<'_>, statement: &Statement) -> Result<Option<i64>, StoreError> {
+    tx.read(|connection| {
+        run(connection, about, statement, |prepared, params| {
+            prepared.query_map(params, |row| row.get(0))?.next().transpose()
+        })
     })
 }
 
-fn key_too_large(target: Target<'_>, columns: &[usize]) -> StoreError {
-    StoreError::Constraint(format!(
-        "{}: the columns of one key or index ({}) hold at most {KEY_BYTES} bytes together; shorten the value, or index a \
-         hash of it",
-        target.table.name,
-        sql::script_names(target.table, columns)
-    ))
-}
-
-fn rows(context: &Context<'_>, statement: &Statement) -> Result<Vec<Cells>, StoreError> {
-    let width = context.target.table.columns.len();
-    let mut bytes = 0;
-    let found = run(context, statement, |prepared, params| {
-        let mut found = Vec::new();
-        let mut rows = prepared.query(params)?;
-        while let Some(row) = rows.next()? {
-            let cells = (0..width).map(|at| cell(row, at)).collect::<rusqlite::Result<Cells>>()?;
-            bytes += cells.iter().map(Cell::key_bytes).sum::<usize>();
-            if bytes > PAGE_BYTES {
-                break;
-            }
-            found.push(cells);
-        }
-        Ok(found)
-    })?;
-    if bytes > PAGE_BYTES {
-        return Err(StoreError::Slow(format!(
-            "{}: the rows hold more than {} MiB; ask for fewer with limit",
-            context.target.table.name,
-            PAGE_BYTES >> 20
-        )));
-    }
-    Ok(found)
-}
-
-fn first(context: &Context<'_>, statement: &Statement) -> Result<Vec<i64>, StoreError> {
-    run(context, statement, |prepared, params| prepared.query_map(params, |row| row.get(0))?.collect())
-}
-
 fn run<R>(
-    context: &Context<'_>,
+    connection: &Connection,
+    about: About<'_>,
     statement: &Statement,
     work: impl FnOnce(&mut Prepared<'_>, Params<'_>) -> rusqlite::Result<R>,
 ) -> Result<R, StoreError> {
+    let context = Context { connection, about, in_transaction: !connection.is_autocommit() };
     let params = params_from_iter(&statement.params);
     let result = if statement.params.len() > CACHED_PARAMS {
-        context.connection.prepare(&statement.text).and_then(|mut prepared| work(&mut prepared, params))
+        connection.prepare(&statement.text).and_then(|mut prepared| work(&mut prepared, params))
     } else {
-        context
-            .connection
+        connection
             .prepare_cached(&statement.text)
             .and_then(|mut prepared: CachedStatement<'_>| work(&mut prepared, params))
     };
-    result.map_err(|error| errors::explain(context, &error))
+    result.map_err(|error| errors::explain(&context, &error))
 }
 
 type Params<'a> = rusqlite::ParamsFromIter<&'a Vec<Cell>>;

@@ -4,31 +4,7 @@ use rusqlite::{OptionalExtension, params};
 
 use super::{StoreError, Tx, fault};
 use crate::clock::Millis;
-
-/// A workflow to start.
-#[derive(Clone, Debug)]
-pub struct Start<'a> {
-    pub tenant: &'a str,
-    pub workflow_id: &'a str,
-    pub flow: &'a str,
-    pub biz_id: &'a str,
-    /// RFC 8785 text.
-    pub seed: &'a str,
-    pub definition_hash: [u8; 32],
-    pub definition: &'a str,
-}
-
-/// A workflow as it stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Workflow {
-    pub flow: String,
-    pub biz_id: String,
-    pub seed: String,
-    pub status: String,
-    pub since: Millis,
-    pub attempts: i64,
-    pub error: Option<String>,
-}
+use crate::store::workflows::{Start, Workflow};
 
 /// Finds a workflow.
 ///

@@ -262,7 +262,7 @@ fn a_transaction_rolled_back_by_the_database_is_gone() {
     let host = shop.host("acme");
     let target = Target { plugin: "shop", table: &shop.plugin.schema.tables["orders"], tenant: "acme" };
     let cells = record(&host.scope, target.table, &v("{}")).unwrap();
-    let gone = host.tx.with(|connection| records::create_if_absent(connection, target, cells, &[0]));
+    let gone = records::create_if_absent(&host.tx, target, cells, &[0]);
     assert!(matches!(gone, Err(crate::store::StoreError::Gone(_))), "{gone:?}");
 }
 

@@ -2,7 +2,8 @@ use rusqlite::Connection;
 
 use super::*;
 use crate::codec::{Value, json};
-use crate::query::{Purpose, filter, order};
+use crate::query::sql::{self, Set, Target};
+use crate::query::{Filter, Purpose, filter, order};
 use crate::schema::{self, Table, ddl};
 
 const SCHEMA: &str = "
