@@ -11,8 +11,8 @@ use crate::clock::{Millis, millis};
 use crate::codec::time::shown;
 use crate::failure::{Code, Failure};
 use crate::plugin::Plugin;
-use crate::store::sqlite::deliveries::{self, Delivery, Selected};
-use crate::store::sqlite::{Tx, outbox};
+use crate::store::deliveries::{self, Delivery, Selected};
+use crate::store::{Tx, outbox};
 
 mod dry_run;
 
@@ -144,7 +144,7 @@ pub async fn list(app: &Arc<App>, selection: &Selection) -> Result<Json, Failure
         let begins = if name == from { std::mem::take(&mut after) } else { 0 };
         let Some(selected) = selection.for_plugin(&name)? else { continue };
         let room = limit - found.len();
-        let page = look(app, &name, move |shared| deliveries::list(&shared.lock(), &selected, begins, room + 1)).await?;
+        let page = look(app, &name, move |tx| deliveries::list(tx, &selected, begins, room + 1)).await?;
         let mut page = page.unwrap_or_default();
         let more = page.len() > room;
         page.truncate(room);
@@ -162,7 +162,7 @@ async fn unrelayed(app: &Arc<App>) -> Result<usize, Failure> {
     let db = app.host_db.clone();
     let mut count = blocking(move || db.count_waiting_events()).await??;
     for name in databases(app) {
-        count += look(app, &name, |shared| outbox::count_waiting(&shared.lock())).await?.unwrap_or(0);
+        count += look(app, &name, |tx| outbox::count_waiting(tx)).await?.unwrap_or(0);
     }
     Ok(count)
 }
@@ -233,10 +233,7 @@ pub async fn show(app: &Arc<App>, event_id: &str) -> Result<Json, Failure> {
     let mut found = Vec::new();
     for name in databases(app) {
         let id = event_id.to_owned();
-        let looked = look(app, &name, move |shared| {
-            let connection = shared.lock();
-            Ok((outbox::find(&connection, &id)?, deliveries::find(&connection, &id)?))
-        });
+        let looked = look(app, &name, move |tx| Ok((outbox::find(tx, &id)?, deliveries::find(tx, &id)?)));
         let Some((published, delivered)) = looked.await? else { continue };
         if let Some(published) = published {
             let (at, relayed) = (shown(published.published_at), published.relayed_at.map(shown));
@@ -334,15 +331,14 @@ async fn meant(
     if ids.is_empty() && selected.states.is_empty() {
         selected.states = if selection.force { vec!["dead", "done", "discarded"] } else { vec!["dead"] };
     }
-    let looked = look(app, name, move |shared| {
-        let connection = shared.lock();
+    let looked = look(app, name, move |tx| {
         if ids.is_empty() {
-            return deliveries::list(&connection, &selected, after, BATCH);
+            return deliveries::list(tx, &selected, after, BATCH);
         }
         let mut found = Vec::new();
         for id in ids.into_iter().filter(|_| after == 0) {
             let selected = Selected { event_id: Some(id), ..selected.clone() };
-            found.extend(deliveries::list(&connection, &selected, 0, BATCH)?);
+            found.extend(deliveries::list(tx, &selected, 0, BATCH)?);
         }
         Ok(found)
     });

@@ -7,7 +7,7 @@ use crate::app::App;
 use crate::clock::{Millis, millis};
 use crate::failure::Failure;
 use crate::store::StoreError;
-use crate::store::sqlite::{deliveries, outbox};
+use crate::store::{deliveries, outbox};
 
 /// Rows that one transaction of the clearing takes.
 const BATCH: usize = 200;

@@ -6,11 +6,11 @@
 use serde_json::{Map, Number, Value as Json, json};
 
 use super::RESERVED;
-use crate::bindings::leaving::canonical_text;
+use crate::codec::canonical;
 use crate::failure::{Code, Failure, FieldFault};
 use crate::idempotency::request;
 use crate::ids;
-use crate::store::sqlite::host_db::events::Incoming;
+use crate::store::host_db::Incoming;
 
 /// Bytes that an attribute may have.
 const ATTRIBUTE_LIMIT: usize = 1024;
@@ -114,7 +114,7 @@ impl CloudEvent {
             sender_id,
             event_type,
             subject,
-            hash: ids::digest(&[&canonical_text(&Json::Object(same))]),
+            hash: ids::digest(&[&canonical::text(&Json::Object(same))]),
             event: Json::Object(self.0).to_string(),
         }
     }

@@ -18,9 +18,9 @@ use crate::ids;
 use crate::invoke::{Cause, Claim, Invocation, InvokeError, Outcome};
 use crate::plugin::{Kind, Plugin};
 use crate::store::StoreError;
-use crate::store::sqlite::deliveries::{self, Claimed, Hold, Next};
-use crate::store::sqlite::keys::{self, KeyId, KeyRecord};
-use crate::store::sqlite::Tx;
+use crate::store::deliveries::{self, Claimed, Hold, Next};
+use crate::store::keys::{self, KeyId, KeyRecord};
+use crate::store::Tx;
 use crate::trace::Origin;
 
 /// Deliveries of one plugin under way at a time.
@@ -85,9 +85,8 @@ pub(super) async fn deliver(app: &Arc<App>, name: &str) -> Result<(usize, Option
 
 async fn next_due(app: &Arc<App>, name: &str, wanted: &[Wanted]) -> Result<Option<Millis>, Failure> {
     let names: Vec<String> = wanted.iter().map(|it| it.name.clone()).collect();
-    let looked = look(app, name, move |shared| {
-        let connection = shared.lock();
-        let due = names.iter().map(|name| deliveries::next_due(&connection, name));
+    let looked = look(app, name, move |tx| {
+        let due = names.iter().map(|name| deliveries::next_due(tx, name));
         due.collect::<Result<Vec<_>, StoreError>>()
     });
     Ok(looked.await?.into_iter().flatten().flatten().min())
@@ -97,7 +96,7 @@ async fn next_due(app: &Arc<App>, name: &str, wanted: &[Wanted]) -> Result<Optio
 /// lost; of our own nothing is under way while this holds its turn.
 async fn recover(app: &Arc<App>, name: &str, wanted: &[Wanted]) -> Result<(), Failure> {
     let (owner, now) = (app.events.owner.clone(), app.clock.now());
-    let looked = look(app, name, move |shared| deliveries::lost(&shared.lock(), &owner, now)).await?;
+    let looked = look(app, name, move |tx| deliveries::lost(tx, &owner, now)).await?;
     let Some(lost) = looked.filter(|lost| !lost.is_empty()) else { return Ok(()) };
     let retries: HashMap<String, Retry> = wanted.iter().map(|it| (it.name.clone(), it.retry)).collect();
     let recover = move |tx: &Tx| {
@@ -125,9 +124,8 @@ async fn claim(app: &Arc<App>, name: &str, wanted: Vec<Wanted>) -> Result<Vec<Cl
         let mut claimed: Vec<Claimed> = Vec::new();
         for subscription in &wanted {
             let room = subscription.most.min(BATCH - claimed.len());
-            let hold = (owner.as_str(), after(now, LEASE));
-            let (found, alone) =
-                deliveries::claim(tx, &subscription.name, room, hold, now, claimed.is_empty())?;
+            let (lease, first) = (after(now, LEASE), claimed.is_empty());
+            let (found, alone) = deliveries::claim(tx, &subscription.name, room, &owner, lease, now, first)?;
             claimed.extend(found);
             if alone || claimed.len() == BATCH {
                 break;

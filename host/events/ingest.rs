@@ -9,7 +9,7 @@ use super::{HOST, lock};
 use crate::app::App;
 use crate::failure::{Code, Failure};
 use crate::store::StoreError;
-use crate::store::sqlite::host_db::events::{Accepted, Incoming};
+use crate::store::host_db::{Accepted, Incoming};
 
 /// Events that wait for a commit. What comes in while one is under way shares the next.
 #[derive(Default)]

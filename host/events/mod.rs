@@ -17,9 +17,8 @@ use crate::failure::{Code, Failure};
 use crate::ids::Ids;
 use crate::nudge::Nudges;
 use crate::plugin::Registry;
-use crate::store::StoreError;
-use crate::store::sqlite::host_db::HostDb;
-use crate::store::sqlite::{Access, Shared, Tx, is_newest};
+use crate::store::host_db::HostDb;
+use crate::store::{Access, Shared, StoreError, Tx};
 
 pub mod admin;
 mod clear;
@@ -69,9 +68,9 @@ enum Round {
     Deliver,
 }
 
-/// A connection for looking, kept while it is used.
+/// A connection for looking, kept while it is used, by one at a time.
 struct Reader {
-    shared: Arc<Shared>,
+    shared: Arc<Mutex<Shared>>,
     used: Instant,
 }
 
@@ -116,7 +115,7 @@ impl Events {
         turn.lock_owned().await
     }
 
-    fn reader(&self, name: &str) -> Option<Arc<Shared>> {
+    fn reader(&self, name: &str) -> Option<Arc<Mutex<Shared>>> {
         let mut readers = lock(&self.readers);
         let reader = readers.get_mut(name)?;
         reader.used = Instant::now();
@@ -137,26 +136,33 @@ fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 async fn look<R: Send + 'static>(
     app: &Arc<App>,
     name: &str,
-    work: impl FnOnce(&Shared) -> Result<R, StoreError> + Send + 'static,
+    work: impl FnOnce(&Tx) -> Result<R, StoreError> + Send + 'static,
 ) -> Result<Option<R>, Failure> {
-    let path = app.database(name);
+    let database = app.database(name);
     let shared = match app.events.reader(name) {
         Some(shared) => shared,
-        None if !path.exists() => return Ok(None),
+        None if !database.exists() => return Ok(None),
         None => {
-            let shared = blocking(move || Shared::open(&path, Access::Read)).await??;
-            let newest = is_newest(&shared.lock())?;
-            if !newest {
+            let shared = blocking(move || database.open(Access::Read)).await??;
+            if !shared.is_newest()? {
                 // Opening it for writing is what brings it up.
                 app.lane(name).exclusive(|_| ()).await?;
             }
+            let shared = Arc::new(Mutex::new(shared));
             let reader = Reader { shared: shared.clone(), used: Instant::now() };
             lock(&app.events.readers).insert(name.to_owned(), reader);
             shared
         }
     };
-    let looked = blocking(move || work(&shared)).await?;
-    Ok(Some(looked?))
+    let looked = blocking(move || {
+        let shared = lock(&shared);
+        let tx = shared.tx();
+        tx.begin_read()?;
+        let found = work(&tx);
+        tx.end_read()?;
+        found
+    });
+    Ok(Some(looked.await??))
 }
 
 /// Changes a plugin's database, between its invocations and in a transaction of its own.
@@ -167,11 +173,11 @@ async fn change<R: Send + 'static>(
 ) -> Result<R, Failure> {
     let lane = app.lane(name);
     let changed = lane.exclusive(move |shared| {
-        let tx = Tx::begin(shared)?;
-        let done = work(&tx).and_then(|done| tx.clone().commit().map(|()| done));
+        let tx = shared.begin()?;
+        let done = work(&tx).and_then(|done| tx.commit().map(|()| done));
         if done.is_err() {
-            // An idle lane must not go on holding the lock; where nothing is open any more this does nothing.
-            let _ = tx.execute("ROLLBACK");
+            // An idle lane must not go on holding the lock.
+            tx.rollback();
         }
         done
     });

@@ -12,10 +12,10 @@ use crate::app::App;
 use crate::clock::Millis;
 use crate::codec::time::shown;
 use crate::failure::Failure;
-use crate::store::sqlite::deliveries::{self, NewDelivery};
-use crate::store::sqlite::host_db::events::AcceptedEvent;
-use crate::store::sqlite::host_db::notifications::Message;
-use crate::store::sqlite::outbox::{self, Outgoing};
+use crate::store::deliveries::{self, NewDelivery};
+use crate::store::host_db::AcceptedEvent;
+use crate::store::host_db::Message;
+use crate::store::outbox::{self, Outgoing};
 
 /// Events, and about how many bytes of them, that go together.
 const BATCH: usize = 256;
@@ -151,7 +151,7 @@ async fn waiting(app: &Arc<App>, name: &str, after: i64) -> Result<Vec<Waiting>,
         let found = blocking(move || db.waiting_events(after, BATCH, BATCH_BYTES)).await??;
         return Ok(found.into_iter().map(Waiting::accepted).collect());
     }
-    let found = look(app, name, move |shared| outbox::waiting(&shared.lock(), after, BATCH, BATCH_BYTES)).await?;
+    let found = look(app, name, move |tx| outbox::waiting(tx, after, BATCH, BATCH_BYTES)).await?;
     Ok(found.into_iter().flatten().map(|event| Waiting::published(name, event)).collect())
 }
 

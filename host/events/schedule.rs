@@ -14,8 +14,8 @@ use crate::failure::Failure;
 use crate::ids;
 use crate::plugin::{Plugin, Schedule};
 use crate::store::StoreError;
-use crate::store::sqlite::deliveries::{self, NewDelivery};
-use crate::store::sqlite::{Tx, schedules};
+use crate::store::deliveries::{self, NewDelivery};
+use crate::store::{Tx, schedules};
 
 /// A tick that is no older than this counts as in time, also where missed ones are skipped.
 const IN_TIME: Duration = Duration::from_secs(60);
@@ -100,10 +100,9 @@ pub(super) async fn tick(app: &Arc<App>, plugin: &Arc<Plugin>) -> Result<(usize,
     }
     let next = plugin.schedules.iter().filter_map(|schedule| schedule.ticks.after(now)).min();
     let looking = lines.clone();
-    let anything = look(app, &plugin.id, move |shared| {
-        let connection = shared.lock();
+    let anything = look(app, &plugin.id, move |tx| {
         for line in &looking {
-            let until = schedules::made_until(&connection, &line.schedule().name, &line.tenant, &line.rule())?;
+            let until = schedules::made_until(tx, &line.schedule().name, &line.tenant, &line.rule())?;
             if line.due(until, now).is_some() {
                 return Ok(true);
             }
@@ -121,7 +120,7 @@ fn make(tx: &Tx, lines: &[Line], now: Millis) -> Result<usize, StoreError> {
     let mut made = 0;
     for line in lines {
         let (name, rule) = (&line.schedule().name, line.rule());
-        let until = tx.with(|connection| schedules::made_until(connection, name, &line.tenant, &rule))?;
+        let until = schedules::made_until(tx, name, &line.tenant, &rule)?;
         let Some(tick) = line.due(until, now) else { continue };
         if let Some(tick) = tick {
             made += usize::from(deliveries::add(tx, &line.delivery(tick), now)?);

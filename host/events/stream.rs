@@ -7,7 +7,7 @@ use tokio::sync::watch;
 use super::blocking;
 use crate::app::App;
 use crate::failure::Failure;
-use crate::store::sqlite::host_db::notifications::Placed;
+use crate::store::host_db::Placed;
 
 /// Messages that are read at a time.
 const BATCH: usize = 100;

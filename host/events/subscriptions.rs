@@ -10,9 +10,9 @@ use crate::app::App;
 use crate::clock::Millis;
 use crate::failure::Failure;
 use crate::plugin::{EventFilter, Plugin, Registry, Subscription};
-use crate::store::sqlite::deliveries::NewDelivery;
-use crate::store::sqlite::host_db::HostDb;
-use crate::store::sqlite::host_db::events::Subscribed;
+use crate::store::deliveries::NewDelivery;
+use crate::store::host_db::HostDb;
+use crate::store::host_db::Subscribed;
 
 /// A subscription, ready to be compared with events.
 #[derive(Clone, Debug, PartialEq)]

@@ -13,8 +13,8 @@ use crate::events::{databases, look};
 use crate::failure::{Code, Failure};
 use crate::invoke::{Cause, Claim, Outcome};
 use crate::plugin::Kind;
-use crate::store::sqlite::deliveries::{self, Delivery};
-use crate::store::sqlite::Tx;
+use crate::store::deliveries::{self, Delivery};
+use crate::store::Tx;
 
 /// Runs what a replay would run, and keeps nothing of it.
 pub(super) async fn run(app: &Arc<App>, selection: &Selection) -> Result<Json, Failure> {
@@ -51,7 +51,7 @@ async fn one(app: &Arc<App>, name: &str, it: &Delivery) -> Result<Json, Failure>
         return Ok(failed(format!("the plugin {name} is not loaded")));
     };
     let (event_id, row) = (it.event_id.clone(), it.id);
-    let found = look(app, name, move |shared| deliveries::find(&shared.lock(), &event_id)).await?;
+    let found = look(app, name, move |tx| deliveries::find(tx, &event_id)).await?;
     let event = found.into_iter().flatten().find(|(found, _)| found.id == row).map(|(_, event)| event);
     let handling = Handling {
         handler: it.handler.clone(),

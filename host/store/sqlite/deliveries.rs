@@ -5,61 +5,11 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{StoreError, Tx, fault, rows};
 use crate::clock::Millis;
+use crate::store::deliveries::{Claimed, Hold, Lost, NewDelivery, Next};
 
 mod admin;
 
-pub use admin::{Delivery, Selected, clear, discard, find, list, replay, standing};
-
-/// A delivery that is to be made.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct NewDelivery {
-    pub event_id: String,
-    pub subscription: String,
-    /// What the event's id is a key of: `PLUGIN/event:HANDLER`.
-    pub operation: String,
-    pub handler: String,
-    pub tenant: String,
-    pub source: String,
-    pub sender_id: String,
-    pub event_type: String,
-    pub subject: Option<String>,
-    /// What the handler gets, as JSON.
-    pub event: String,
-    /// Deliveries of one subscription with the same one go in turn.
-    pub order_key: Option<String>,
-}
-
-/// A delivery that was claimed, for one try.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Claimed {
-    pub id: i64,
-    pub event_id: String,
-    pub subscription: String,
-    pub operation: String,
-    pub handler: String,
-    pub tenant: String,
-    pub event: String,
-    /// The number of this try, from 1.
-    pub attempt: u32,
-}
-
-/// What a try holds, and must still hold when it ends.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Hold {
-    pub id: i64,
-    pub owner: String,
-    pub attempt: u32,
-}
-
-/// What comes after a try that failed.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Next {
-    /// The next try, at this instant.
-    Again(Millis),
-    /// The same, and this one did not count: it never ran.
-    Uncounted(Millis),
-    Dead,
-}
+pub use admin::{clear, discard, find, list, replay};
 
 fn execute(connection: &Connection, sql: &str, params: impl rusqlite::Params) -> Result<usize, StoreError> {
     connection
@@ -111,7 +61,8 @@ pub fn claim(
     tx: &Tx,
     subscription: &str,
     limit: usize,
-    (owner, lease_until): (&str, Millis),
+    owner: &str,
+    lease_until: Millis,
     now: Millis,
     first: bool,
 ) -> Result<(Vec<Claimed>, bool), StoreError> {
@@ -241,24 +192,19 @@ fn next_in_turn(connection: &Connection, ended: i64) -> Result<(), StoreError> {
     execute(connection, sql, [ended]).map(drop)
 }
 
-/// A delivery whose try ended with its host, or whose lease ran out.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Lost {
-    pub hold: Hold,
-    pub subscription: String,
-}
-
 /// Deliveries whose tries were lost: those of other owners (`alone` says that no other host has this database), and
 /// those whose lease ran out.
 ///
 /// # Errors
 /// When the database fails.
-pub fn lost(connection: &Connection, owner: &str, now: Millis) -> Result<Vec<Lost>, StoreError> {
+pub fn lost(tx: &Tx, owner: &str, now: Millis) -> Result<Vec<Lost>, StoreError> {
     let sql = "SELECT id, owner, attempts, subscription FROM _oncehost_deliveries \
                WHERE state = 'running' AND (owner <> ?1 OR lease_until <= ?2) ORDER BY id LIMIT 1000";
-    rows(connection, sql, params![owner, now], |row| {
-        let hold = Hold { id: row.get(0)?, owner: row.get(1)?, attempt: row.get(2)? };
-        Ok(Lost { hold, subscription: row.get(3)? })
+    tx.with(|connection| {
+        rows(connection, sql, params![owner, now], |row| {
+            let hold = Hold { id: row.get(0)?, owner: row.get(1)?, attempt: row.get(2)? };
+            Ok(Lost { hold, subscription: row.get(3)? })
+        })
     })
 }
 
@@ -278,12 +224,13 @@ pub fn recover(tx: &Tx, lost: &Lost, error: &str, next: Next, now: Millis) -> Re
 ///
 /// # Errors
 /// When the database fails.
-pub fn next_due(connection: &Connection, subscription: &str) -> Result<Option<Millis>, StoreError> {
-    connection
-        .prepare_cached(
-            "SELECT due_at FROM _oncehost_deliveries WHERE subscription = ?1 AND state = 'waiting' \
-             ORDER BY due_at LIMIT 1",
-        )
-        .and_then(|mut statement| statement.query_row([subscription], |row| row.get(0)).optional())
-        .map_err(|error| fault(&error))
+pub fn next_due(tx: &Tx, subscription: &str) -> Result<Option<Millis>, StoreError> {
+    let sql = "SELECT due_at FROM _oncehost_deliveries WHERE subscription = ?1 AND state = 'waiting' \
+               ORDER BY due_at LIMIT 1";
+    tx.with(|connection| {
+        connection
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.query_row([subscription], |row| row.get(0)).optional())
+            .map_err(|error| fault(&error))
+    })
 }

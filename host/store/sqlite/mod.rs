@@ -26,16 +26,6 @@ const HOST_TABLES: [&str; 2] = [
     include_str!("../../../schema/sqlite/0003_events.sql"),
 ];
 
-/// Whether a plugin's database has the host's tables in their newest version; its writer brings them there.
-///
-/// # Errors
-/// When it cannot be read.
-pub fn is_newest(connection: &Connection) -> Result<bool, StoreError> {
-    let version: i64 =
-        connection.pragma_query_value(None, "user_version", |row| row.get(0)).map_err(|error| fault(&error))?;
-    Ok(usize::try_from(version) == Ok(HOST_TABLES.len()))
-}
-
 /// How long a statement waits for another process that holds a lock (a backup tool, a shell).
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 
@@ -220,6 +210,15 @@ impl Shared {
             Err(TryLockError::WouldBlock) => return None,
         };
         Some(Hold { connection, generation: &self.generation })
+    }
+
+    /// Whether the host's own tables are at their newest version.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn is_newest(&self) -> Result<bool, StoreError> {
+        let version = self.lock().pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
+        Ok(usize::try_from(version.map_err(|error| fault(&error))?) == Ok(HOST_TABLES.len()))
     }
 
     /// Replaces the connection by a new one, after an error that leaves it in doubt.

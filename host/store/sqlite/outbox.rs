@@ -4,7 +4,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{StoreError, Tx, fault};
 use crate::clock::Millis;
-use crate::store::outbox::{Event, Published};
+use crate::store::outbox::{Event, Outgoing, Published};
 
 /// Puts an event in the outbox, once per event id.
 ///
@@ -48,21 +48,6 @@ pub fn publish(tx: &Tx, event: &Event, now: Millis) -> Result<Published, StoreEr
     })
 }
 
-/// An event as it rests in the outbox.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Outgoing {
-    pub id: i64,
-    pub event_id: String,
-    pub tenant: String,
-    pub topic: String,
-    pub subject: Option<String>,
-    /// RFC 8785 text.
-    pub payload: String,
-    pub published_at: Millis,
-    /// `None`: it waits for the relay.
-    pub relayed_at: Option<Millis>,
-}
-
 const SELECT: &str =
     "SELECT id, event_id, tenant, topic, subject, payload, published_at, relayed_at FROM _oncehost_events";
 
@@ -83,13 +68,8 @@ fn outgoing(row: &Row<'_>) -> rusqlite::Result<Outgoing> {
 ///
 /// # Errors
 /// When the database fails, or is of an older version.
-pub fn waiting(
-    connection: &Connection,
-    after: i64,
-    limit: usize,
-    bytes: usize,
-) -> Result<Vec<Outgoing>, StoreError> {
-    let read = || {
+pub fn waiting(tx: &Tx, after: i64, limit: usize, bytes: usize) -> Result<Vec<Outgoing>, StoreError> {
+    let read = |connection: &Connection| {
         let sql = format!("{SELECT} WHERE relayed_at IS NULL AND id > ?1 ORDER BY id LIMIT ?2");
         let mut statement = connection.prepare_cached(&sql)?;
         let mut rows = statement.query([after, i64::try_from(limit).unwrap_or(i64::MAX)])?;
@@ -103,17 +83,19 @@ pub fn waiting(
         }
         Ok(found)
     };
-    read().map_err(|error| fault(&error))
+    tx.with(|connection| read(connection).map_err(|error| fault(&error)))
 }
 
 /// How many events wait for the relay.
 ///
 /// # Errors
 /// When the database fails.
-pub fn count_waiting(connection: &Connection) -> Result<usize, StoreError> {
+pub fn count_waiting(tx: &Tx) -> Result<usize, StoreError> {
     let sql = "SELECT count(*) FROM _oncehost_events WHERE relayed_at IS NULL";
-    let count = connection.prepare_cached(sql).and_then(|mut it| it.query_row([], |row| row.get::<_, i64>(0)));
-    count.map(|count| usize::try_from(count).unwrap_or(0)).map_err(|error| fault(&error))
+    tx.with(|connection| {
+        let count = connection.prepare_cached(sql).and_then(|mut it| it.query_row([], |row| row.get::<_, i64>(0)));
+        count.map(|count| usize::try_from(count).unwrap_or(0)).map_err(|error| fault(&error))
+    })
 }
 
 /// Notes that every subscription and listener has these events.
@@ -135,11 +117,13 @@ pub fn mark_relayed(tx: &Tx, ids: &[i64], now: Millis) -> Result<(), StoreError>
 ///
 /// # Errors
 /// When the database fails.
-pub fn find(connection: &Connection, event_id: &str) -> Result<Option<Outgoing>, StoreError> {
-    connection
-        .prepare_cached(&format!("{SELECT} WHERE event_id = ?1"))
-        .and_then(|mut statement| statement.query_row([event_id], outgoing).optional())
-        .map_err(|error| fault(&error))
+pub fn find(tx: &Tx, event_id: &str) -> Result<Option<Outgoing>, StoreError> {
+    tx.with(|connection| {
+        connection
+            .prepare_cached(&format!("{SELECT} WHERE event_id = ?1"))
+            .and_then(|mut statement| statement.query_row([event_id], outgoing).optional())
+            .map_err(|error| fault(&error))
+    })
 }
 
 /// Forgets at most `batch` events that were relayed at or before `before`; gives how many.

@@ -1,6 +1,6 @@
 //! Up to which instant the ticks of a plugin's schedules were made.
 
-use rusqlite::{Connection, OptionalExtension, params};
+use rusqlite::{OptionalExtension, params};
 
 use super::{StoreError, Tx, fault};
 use crate::clock::Millis;
@@ -9,16 +9,13 @@ use crate::clock::Millis;
 ///
 /// # Errors
 /// When the database fails.
-pub fn made_until(
-    connection: &Connection,
-    name: &str,
-    tenant: &str,
-    rule: &str,
-) -> Result<Option<Millis>, StoreError> {
-    connection
-        .prepare_cached("SELECT until_at FROM _oncehost_schedules WHERE name = ?1 AND tenant = ?2 AND rule = ?3")
-        .and_then(|mut statement| statement.query_row([name, tenant, rule], |row| row.get(0)).optional())
-        .map_err(|error| fault(&error))
+pub fn made_until(tx: &Tx, name: &str, tenant: &str, rule: &str) -> Result<Option<Millis>, StoreError> {
+    tx.with(|connection| {
+        connection
+            .prepare_cached("SELECT until_at FROM _oncehost_schedules WHERE name = ?1 AND tenant = ?2 AND rule = ?3")
+            .and_then(|mut statement| statement.query_row([name, tenant, rule], |row| row.get(0)).optional())
+            .map_err(|error| fault(&error))
+    })
 }
 
 /// Notes up to when a schedule's ticks were made for a tenant.

@@ -1,50 +1,12 @@
 //! Deliveries as operators see and change them.
 
 use rusqlite::types::ToSql;
-use rusqlite::{Connection, Row, params};
+use rusqlite::{Row, params};
 
 use super::{execute, next_in_turn};
 use crate::clock::Millis;
+use crate::store::deliveries::{Delivery, Selected};
 use crate::store::sqlite::{StoreError, Tx, rows};
-
-/// Which deliveries are meant; what is `None` is not looked at.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Selected {
-    pub event_id: Option<String>,
-    pub tenant: Option<String>,
-    pub event_type: Option<String>,
-    pub source: Option<String>,
-    pub subject: Option<String>,
-    /// A subscription's name, or its handler's.
-    pub subscription: Option<String>,
-    /// A part of the error's text.
-    pub error: Option<String>,
-    pub states: Vec<&'static str>,
-    pub since: Option<Millis>,
-    pub until: Option<Millis>,
-}
-
-/// A delivery as it stands.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Delivery {
-    pub id: i64,
-    pub event_id: String,
-    pub subscription: String,
-    pub operation: String,
-    pub handler: String,
-    pub tenant: String,
-    pub source: String,
-    pub sender_id: String,
-    pub event_type: String,
-    pub subject: Option<String>,
-    pub state: String,
-    pub attempts: u32,
-    pub due_at: Millis,
-    pub error: Option<String>,
-    pub created_at: Millis,
-    pub tried_at: Option<Millis>,
-    pub ended_at: Option<Millis>,
-}
 
 const COLUMNS: &str = "id, event_id, subscription, operation, handler, tenant, source, sender_id, type, subject, state, \
                        attempts, due_at, error, created_at, tried_at, ended_at";
@@ -71,75 +33,58 @@ fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
     })
 }
 
-impl Selected {
-    /// The condition in SQL, and what goes into it.
-    fn condition(&self) -> (String, Vec<&dyn ToSql>) {
-        let mut parts = vec!["1".to_owned()];
-        let mut values: Vec<&dyn ToSql> = Vec::new();
-        let texts = [
-            ("event_id = ?", &self.event_id),
-            ("tenant = ?", &self.tenant),
-            ("type = ?", &self.event_type),
-            ("source = ?", &self.source),
-            ("subject = ?", &self.subject),
-            ("? IN (subscription, handler, 'events/' || handler)", &self.subscription),
-            ("instr(error, ?) > 0", &self.error),
-        ];
-        for (part, value) in texts {
-            if let Some(value) = value {
-                parts.push(part.to_owned());
-                values.push(value);
-            }
+/// The condition in SQL, and what goes into it.
+fn condition(selected: &Selected) -> (String, Vec<&dyn ToSql>) {
+    let mut parts = vec!["1".to_owned()];
+    let mut values: Vec<&dyn ToSql> = Vec::new();
+    let texts = [
+        ("event_id = ?", &selected.event_id),
+        ("tenant = ?", &selected.tenant),
+        ("type = ?", &selected.event_type),
+        ("source = ?", &selected.source),
+        ("subject = ?", &selected.subject),
+        ("? IN (subscription, handler, 'events/' || handler)", &selected.subscription),
+        ("instr(error, ?) > 0", &selected.error),
+    ];
+    for (part, value) in texts {
+        if let Some(value) = value {
+            parts.push(part.to_owned());
+            values.push(value);
         }
-        for (part, value) in [("created_at >= ?", &self.since), ("created_at < ?", &self.until)] {
-            if let Some(value) = value {
-                parts.push(part.to_owned());
-                values.push(value);
-            }
-        }
-        if !self.states.is_empty() {
-            // The host's own words, never a caller's.
-            parts.push(format!("state IN ('{}')", self.states.join("', '")));
-        }
-        (parts.join(" AND "), values)
     }
+    for (part, value) in [("created_at >= ?", &selected.since), ("created_at < ?", &selected.until)] {
+        if let Some(value) = value {
+            parts.push(part.to_owned());
+            values.push(value);
+        }
+    }
+    if !selected.states.is_empty() {
+        // The host's own words, never a caller's.
+        parts.push(format!("state IN ('{}')", selected.states.join("', '")));
+    }
+    (parts.join(" AND "), values)
 }
 
 /// At most `limit` of the selected deliveries behind the row `after`, in the order in which they came.
 ///
 /// # Errors
 /// When the database fails.
-pub fn list(
-    connection: &Connection,
-    selected: &Selected,
-    after: i64,
-    limit: usize,
-) -> Result<Vec<Delivery>, StoreError> {
-    let (condition, mut values) = selected.condition();
+pub fn list(tx: &Tx, selected: &Selected, after: i64, limit: usize) -> Result<Vec<Delivery>, StoreError> {
+    let (condition, mut values) = condition(selected);
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     values.extend([&after as &dyn ToSql, &limit]);
     let sql =
         format!("SELECT {COLUMNS} FROM _oncehost_deliveries WHERE {condition} AND id > ? ORDER BY id LIMIT ?");
-    rows(connection, &sql, values.as_slice(), delivery)
+    tx.with(|connection| rows(connection, &sql, values.as_slice(), delivery))
 }
 
 /// All deliveries of an event in this database, each with the event as its handler gets it.
 ///
 /// # Errors
 /// When the database fails.
-pub fn find(connection: &Connection, event_id: &str) -> Result<Vec<(Delivery, String)>, StoreError> {
+pub fn find(tx: &Tx, event_id: &str) -> Result<Vec<(Delivery, String)>, StoreError> {
     let sql = format!("SELECT {COLUMNS}, event FROM _oncehost_deliveries WHERE event_id = ?1 ORDER BY id");
-    rows(connection, &sql, [event_id], |row| Ok((delivery(row)?, row.get(17)?)))
-}
-
-/// How many deliveries are in each state.
-///
-/// # Errors
-/// When the database fails.
-pub fn standing(connection: &Connection) -> Result<Vec<(String, String, i64)>, StoreError> {
-    let sql = "SELECT subscription, state, count(*) FROM _oncehost_deliveries \
-               WHERE state IN ('waiting', 'behind', 'running', 'dead') GROUP BY 1, 2 ORDER BY 1, 2";
-    rows(connection, sql, [], |row| Ok((row.get(0)?, row.get(1)?, row.get(2)?)))
+    tx.with(|connection| rows(connection, &sql, [event_id], |row| Ok((delivery(row)?, row.get(17)?))))
 }
 
 /// Has deliveries tried again from the start, each at its instant.

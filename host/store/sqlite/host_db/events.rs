@@ -4,42 +4,8 @@ use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 
 use super::HostDb;
 use crate::clock::Millis;
+use crate::store::host_db::{Accepted, AcceptedEvent, Incoming, Subscribed};
 use crate::store::sqlite::{StoreError, fault, rows};
-
-/// An event that came in over HTTP.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Incoming {
-    pub event_id: String,
-    pub tenant: String,
-    pub source: String,
-    pub sender_id: String,
-    pub event_type: String,
-    pub subject: Option<String>,
-    /// SHA-256 of what events with the same id must share.
-    pub hash: [u8; 32],
-    /// CloudEvents JSON.
-    pub event: String,
-}
-
-/// What became of an event that came in.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Accepted {
-    Now,
-    /// The same event was there already.
-    Already,
-    /// Another event has this tenant, source and id.
-    Other,
-}
-
-/// An accepted event as it rests.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct AcceptedEvent {
-    pub id: i64,
-    pub incoming: Incoming,
-    pub accepted_at: Millis,
-    /// `None`: it waits for the relay.
-    pub relayed_at: Option<Millis>,
-}
 
 const SELECT: &str = "SELECT id, event_id, tenant, source, sender_id, type, subject, hash, event, accepted_at, \
                       relayed_at FROM events";
@@ -162,22 +128,6 @@ impl HostDb {
                    (SELECT id FROM events WHERE relayed_at <= ?1 ORDER BY relayed_at LIMIT ?2)";
         self.write(|connection| connection.execute(sql, params![before, i64::try_from(batch).unwrap_or(i64::MAX)]))
     }
-}
-
-/// A subscription as the host knows it, its plugin loaded or not.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Subscribed {
-    pub plugin: String,
-    pub name: String,
-    /// The plugin's folder.
-    pub folder: String,
-    pub event_type: String,
-    pub handler: String,
-    /// JSON.
-    pub filter: Option<String>,
-    pub by_subject: bool,
-    /// Events up to this instant still go to it; `None`: it goes on.
-    pub ended_at: Option<Millis>,
 }
 
 impl HostDb {

@@ -4,25 +4,8 @@ use rusqlite::{OptionalExtension, params};
 
 use super::HostDb;
 use crate::clock::Millis;
+use crate::store::host_db::{Message, Placed};
 use crate::store::sqlite::{StoreError, fault, rows};
-
-/// A message to be heard.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Message {
-    pub event_id: String,
-    pub tenant: String,
-    pub topic: String,
-    /// JSON.
-    pub message: String,
-}
-
-/// A message at its place.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Placed {
-    pub position: i64,
-    pub event_id: String,
-    pub message: String,
-}
 
 impl HostDb {
     /// Gives messages their positions, once for each event, and gives the last position there is.
