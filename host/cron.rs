@@ -114,8 +114,9 @@ mod tests {
     /// The ticks after `from` and up to `until`, and the same found backwards.
     fn ticks(expression: &str, zone: &str, from: &str, until: &str) -> Vec<String> {
         let (cron, from, until) = (Cron::parse(expression, zone).unwrap(), at(from), at(until));
-        let forwards: Vec<Millis> =
-            std::iter::successors(cron.after(from), |tick| cron.after(*tick)).take_while(|tick| *tick <= until).collect();
+        let forwards: Vec<Millis> = std::iter::successors(cron.after(from), |tick| cron.after(*tick))
+            .take_while(|tick| *tick <= until)
+            .collect();
         let mut backwards: Vec<Millis> =
             std::iter::successors(cron.at_or_before(until), |tick| cron.at_or_before(*tick - 1000))
                 .take_while(|tick| *tick > from)

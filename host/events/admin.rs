@@ -247,7 +247,8 @@ pub async fn show(app: &Arc<App>, event_id: &str) -> Result<Json, Failure> {
         }
     }
     let Some(mut event) = event else {
-        let text = format!("there is no event {event_id}, or it is no longer kept; an id stands in `oncehost events list`");
+        let text =
+            format!("there is no event {event_id}, or it is no longer kept; an id stands in `oncehost events list`");
         return Err(Failure::new(Code::NotFound, text));
     };
     event["eventId"] = json!(event_id);

@@ -38,10 +38,14 @@ impl CloudEvent {
     /// `VALIDATION`, when it is no array of events at all; `TOO_LARGE`.
     pub fn batch(body: &[u8]) -> Result<Vec<Result<Self, Failure>>, Failure> {
         let Json::Array(events) = request::parse(body)? else {
-            return Err(Failure::new(Code::Validation, "a batch is a JSON array of events; send one event alone as application/cloudevents+json"));
+            return Err(Failure::new(
+                Code::Validation,
+                "a batch is a JSON array of events; send one event alone as application/cloudevents+json",
+            ));
         };
         if events.len() > BATCH_LIMIT {
-            let text = format!("the batch has {} events, {BATCH_LIMIT} is the most; send several batches", events.len());
+            let text =
+                format!("the batch has {} events, {BATCH_LIMIT} is the most; send several batches", events.len());
             return Err(Failure::new(Code::TooLarge, text));
         }
         Ok(events.into_iter().map(Self::from_json).collect())
@@ -69,7 +73,10 @@ impl CloudEvent {
         }
         if !body.is_empty() {
             let Some(content_type) = content_type else {
-                return Err(Failure::new(Code::MediaType, "the event has data but no Content-Type that says what it is"));
+                return Err(Failure::new(
+                    Code::MediaType,
+                    "the event has data but no Content-Type that says what it is",
+                ));
             };
             match kind(content_type) {
                 Kind::Json => drop(event.insert("data".to_owned(), request::parse(body)?)),
@@ -89,7 +96,10 @@ impl CloudEvent {
 
     fn from_json(event: Json) -> Result<Self, Failure> {
         let Json::Object(event) = event else {
-            return Err(Failure::new(Code::Validation, "an event is a JSON object with specversion, id, source and type"));
+            return Err(Failure::new(
+                Code::Validation,
+                "an event is a JSON object with specversion, id, source and type",
+            ));
         };
         check(event, Vec::new())
     }

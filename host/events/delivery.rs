@@ -18,9 +18,9 @@ use crate::ids;
 use crate::invoke::{Cause, Claim, Invocation, InvokeError, Outcome};
 use crate::plugin::{Kind, Plugin};
 use crate::store::StoreError;
+use crate::store::Tx;
 use crate::store::deliveries::{self, Claimed, Hold, Next};
 use crate::store::keys::{self, KeyId, KeyRecord};
-use crate::store::Tx;
 use crate::trace::Origin;
 
 /// Deliveries of one plugin under way at a time.
@@ -184,11 +184,7 @@ async fn extend(app: &Arc<App>, name: &str, holds: Vec<Hold>) {
     }
 }
 
-async fn note_failed(
-    app: &Arc<App>,
-    name: &str,
-    failed: Vec<(Hold, Retry, InvokeError)>,
-) -> Result<(), Failure> {
+async fn note_failed(app: &Arc<App>, name: &str, failed: Vec<(Hold, Retry, InvokeError)>) -> Result<(), Failure> {
     if failed.is_empty() {
         return Ok(());
     }
@@ -223,17 +219,9 @@ pub(super) fn told(error: &InvokeError) -> String {
 
 /// The invocation of one try.
 fn invocation(app: &App, plugin: &Arc<Plugin>, claimed: Claimed, hold: Hold) -> Result<Invocation, Failure> {
-    let key = KeyId {
-        tenant: claimed.tenant.clone(),
-        operation: claimed.operation.clone(),
-        key: claimed.event_id.clone(),
-    };
-    let cause = Delivery {
-        hold,
-        key,
-        hash: ids::digest(&[&claimed.event]),
-        mark_kept: millis(app.settings.mark_kept),
-    };
+    let key =
+        KeyId { tenant: claimed.tenant.clone(), operation: claimed.operation.clone(), key: claimed.event_id.clone() };
+    let cause = Delivery { hold, key, hash: ids::digest(&[&claimed.event]), mark_kept: millis(app.settings.mark_kept) };
     handling(app, plugin, &Handling::from(claimed), Box::new(cause))
 }
 

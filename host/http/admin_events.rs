@@ -77,7 +77,10 @@ async fn selection(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<S
 fn read(members: Json) -> Result<Selection, Failure> {
     serde_json::from_value(members).map_err(|error| {
         let form = r#"{"eventIds": ["…"]}, or filters such as {"plugin": "orders", "type": "…", "tenant": "…"}"#;
-        Failure::new(Code::Validation, format!("this does not say which deliveries are meant: {error}; the form is {form}"))
+        Failure::new(
+            Code::Validation,
+            format!("this does not say which deliveries are meant: {error}; the form is {form}"),
+        )
     })
 }
 

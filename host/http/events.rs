@@ -63,8 +63,7 @@ async fn run(shared: &Shared, id: &RequestId, headers: &HeaderMap, body: Body) -
     }
     let mut accepted = ingest::accept(&shared.app, &caller.tenant, good).await?.into_iter();
     let gone = || Err(Failure::new(Code::Unavailable, "the outcome is unknown; send the same event again"));
-    let mut results =
-        faults.into_iter().map(|fault| fault.map_or_else(|| accepted.next().unwrap_or_else(gone), Err));
+    let mut results = faults.into_iter().map(|fault| fault.map_or_else(|| accepted.next().unwrap_or_else(gone), Err));
     if matches!(headers.get(header::CONTENT_TYPE), Some(value) if is(value.to_str().unwrap_or_default(), BATCH)) {
         let results: Vec<Json> = results.map(|result| told(result, id)).collect();
         return Ok(reply::json(StatusCode::OK, &json!({ "results": results })));

@@ -50,7 +50,9 @@ async fn begin(shared: &Arc<Shared>, uri: &Uri, headers: &HeaderMap) -> Result<R
     let begun = Streaming::First(Box::new((first.retry(RETRY), listener)));
     let events = stream::unfold(begun, |state| async {
         let mut listener = match state {
-            Streaming::First(first) => return Some((Ok::<_, Infallible>(first.0), Streaming::Listening(Box::new(first.1)))),
+            Streaming::First(first) => {
+                return Some((Ok::<_, Infallible>(first.0), Streaming::Listening(Box::new(first.1))));
+            }
             Streaming::Listening(listener) => listener,
         };
         match listener.next().await {

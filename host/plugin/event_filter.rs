@@ -22,7 +22,11 @@ pub struct EventFilter {
 #[derive(Clone, Debug, PartialEq)]
 enum Condition {
     /// One member, by its path, tested by one operator.
-    Member { path: Vec<String>, operator: String, operand: Json },
+    Member {
+        path: Vec<String>,
+        operator: String,
+        operand: Json,
+    },
     Any(Vec<EventFilter>),
 }
 

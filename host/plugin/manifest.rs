@@ -321,7 +321,8 @@ fn schedules(list: &Reader<'_>, events: &BTreeSet<&str>) -> Vec<Schedule> {
         });
         let catch_up = it.field("missed").map_or(Some(0), |it| it.one_of(&["once", "skip"])) == Some(0);
         let (Some(name), Some(cron), Some(timezone)) = (name, cron, zone) else { continue };
-        let ticks = Cron::parse(cron, timezone).map_err(|why| it.fault(format!("has a cron that cannot be used: {why}")));
+        let ticks =
+            Cron::parse(cron, timezone).map_err(|why| it.fault(format!("has a cron that cannot be used: {why}")));
         let (Some(handler), Some(tenants), Ok(ticks)) = (handler, tenants, ticks) else { continue };
         found.push(Schedule {
             name: name.to_owned(),

@@ -58,7 +58,12 @@ fn tick_comes_once_for_each_tenant_however_often_it_is_looked_for() {
 #[test]
 fn of_ticks_that_nobody_was_there_for_the_last_is_made_up_for() {
     check(
-        &clock("0 * * * *", "UTC", "once", "> drain\n> advance 5h\n> restart\n> drain\n> sql clock SELECT at FROM tick"),
+        &clock(
+            "0 * * * *",
+            "UTC",
+            "once",
+            "> drain\n> advance 5h\n> restart\n> drain\n> sql clock SELECT at FROM tick",
+        ),
         r#"> drain
         > advance 5h
         > restart

@@ -110,7 +110,11 @@ fn event(host: &Host, rest: &str) -> String {
     while let Some((name, value)) = rest.split(' ').next().and_then(|word| word.split_once('='))
         && !name.starts_with('{')
     {
-        if name == "tenant" { tenant = value } else { event[name] = value.into() }
+        if name == "tenant" {
+            tenant = value
+        } else {
+            event[name] = value.into()
+        }
         rest = rest.split_once(' ').map_or("", |(_, after)| after);
     }
     if !rest.is_empty() {

@@ -13,8 +13,8 @@ use crate::events::{databases, look};
 use crate::failure::{Code, Failure};
 use crate::invoke::{Cause, Claim, Outcome};
 use crate::plugin::Kind;
-use crate::store::deliveries::{self, Delivery};
 use crate::store::Tx;
+use crate::store::deliveries::{self, Delivery};
 
 /// Runs what a replay would run, and keeps nothing of it.
 pub(super) async fn run(app: &Arc<App>, selection: &Selection) -> Result<Json, Failure> {

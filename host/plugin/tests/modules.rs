@@ -139,7 +139,10 @@ fn a_config_that_is_more_than_plain_is_evaluated_in_its_place() {
 fn a_name_that_is_assigned_later_is_seen_as_it_is_then() {
     gives(
         &[
-            ("a.ts", "import { f, g, set, n, o } from './b'\nexport const handle = () => [f(), n, o, set(), f(), n, o, g()]"),
+            (
+                "a.ts",
+                "import { f, g, set, n, o } from './b'\nexport const handle = () => [f(), n, o, set(), f(), n, o, g()]",
+            ),
             (
                 "b.ts",
                 "export let n = 1, o = 1\nexport function f() { return 'old' }\nexport function g() { return 'same' }\n\

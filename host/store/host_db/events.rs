@@ -189,7 +189,13 @@ impl HostDb {
     ///
     /// # Errors
     /// When the database fails.
-    pub fn messages(&self, tenant: &str, topics: &[String], after: i64, limit: usize) -> Result<Vec<Placed>, StoreError> {
+    pub fn messages(
+        &self,
+        tenant: &str,
+        topics: &[String],
+        after: i64,
+        limit: usize,
+    ) -> Result<Vec<Placed>, StoreError> {
         match self {
             HostDb::Sqlite(db) => db.messages(tenant, topics, after, limit),
         }

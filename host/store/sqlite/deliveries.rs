@@ -12,10 +12,7 @@ mod admin;
 pub use admin::{clear, discard, find, list, replay};
 
 fn execute(connection: &Connection, sql: &str, params: impl rusqlite::Params) -> Result<usize, StoreError> {
-    connection
-        .prepare_cached(sql)
-        .and_then(|mut statement| statement.execute(params))
-        .map_err(|error| fault(&error))
+    connection.prepare_cached(sql).and_then(|mut statement| statement.execute(params)).map_err(|error| fault(&error))
 }
 
 /// Adds a delivery, once for each event and subscription; gives whether it is new.
@@ -71,8 +68,9 @@ pub fn claim(
                    FROM _oncehost_deliveries WHERE subscription = ?1 AND state = 'waiting' AND due_at <= ?2 \
                    ORDER BY due_at, id LIMIT ?3";
         let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let mut found: Vec<(Claimed, bool)> =
-            rows(connection, sql, params![subscription, now, limit], |row| Ok((claimed(row)?, row.get::<_, i64>(8)? > 0)))?;
+        let mut found: Vec<(Claimed, bool)> = rows(connection, sql, params![subscription, now, limit], |row| {
+            Ok((claimed(row)?, row.get::<_, i64>(8)? > 0))
+        })?;
         let at = found.iter().position(|(_, lost)| *lost);
         let alone = at == Some(0);
         if let Some(at) = at {

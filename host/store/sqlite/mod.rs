@@ -21,10 +21,8 @@ pub mod schedules;
 pub mod workflows;
 
 /// The host's own tables, a step a version: `PRAGMA user_version` is the number of steps that were applied.
-const HOST_TABLES: [&str; 2] = [
-    include_str!("../../../schema/sqlite/0001_host.sql"),
-    include_str!("../../../schema/sqlite/0003_events.sql"),
-];
+const HOST_TABLES: [&str; 2] =
+    [include_str!("../../../schema/sqlite/0001_host.sql"), include_str!("../../../schema/sqlite/0003_events.sql")];
 
 /// How long a statement waits for another process that holds a lock (a backup tool, a shell).
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);

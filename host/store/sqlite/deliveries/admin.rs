@@ -73,8 +73,7 @@ pub fn list(tx: &Tx, selected: &Selected, after: i64, limit: usize) -> Result<Ve
     let (condition, mut values) = condition(selected);
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     values.extend([&after as &dyn ToSql, &limit]);
-    let sql =
-        format!("SELECT {COLUMNS} FROM _oncehost_deliveries WHERE {condition} AND id > ? ORDER BY id LIMIT ?");
+    let sql = format!("SELECT {COLUMNS} FROM _oncehost_deliveries WHERE {condition} AND id > ? ORDER BY id LIMIT ?");
     tx.with(|connection| rows(connection, &sql, values.as_slice(), delivery))
 }
 

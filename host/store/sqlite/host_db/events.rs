@@ -47,9 +47,8 @@ impl HostDb {
                 "INSERT INTO events (event_id, tenant, source, sender_id, type, subject, hash, event, accepted_at) \
                  VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9) ON CONFLICT DO NOTHING",
             )?;
-            let mut same = connection.prepare_cached(
-                "SELECT hash = ?4 FROM events WHERE tenant = ?1 AND source = ?2 AND sender_id = ?3",
-            )?;
+            let mut same = connection
+                .prepare_cached("SELECT hash = ?4 FROM events WHERE tenant = ?1 AND source = ?2 AND sender_id = ?3")?;
             let accept = |event: &Incoming| {
                 let Incoming { event_id, tenant, source, sender_id, event_type, subject, hash, event } = event;
                 let row = params![event_id, tenant, source, sender_id, event_type, subject, hash, event, now];
@@ -177,8 +176,6 @@ impl HostDb {
     /// # Errors
     /// When the database fails.
     pub fn forget_subscriptions(&self, before: Millis) -> Result<usize, StoreError> {
-        self.lock()
-            .execute("DELETE FROM subscriptions WHERE ended_at < ?1", [before])
-            .map_err(|error| fault(&error))
+        self.lock().execute("DELETE FROM subscriptions WHERE ended_at < ?1", [before]).map_err(|error| fault(&error))
     }
 }
