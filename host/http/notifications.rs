@@ -45,8 +45,10 @@ async fn begin(shared: &Arc<Shared>, uri: &Uri, headers: &HeaderMap) -> Result<R
     // What the browser itself sends when it comes back is newer than the address that the page wrote.
     let last = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok()).map(str::to_owned).or(asked);
     let last = last.filter(|last| !last.is_empty());
-    let (listener, gone) = Listener::new(&shared.app, caller.tenant, topics, last.as_deref()).await?;
-    let first = if gone { resync() } else { Event::default().comment("listening") };
+    let (listener, begin) = Listener::new(&shared.app, caller.tenant, topics, last.as_deref()).await?;
+    // A block without data is no message, but its id is what a browser comes back with.
+    let first = if begin.gone { resync() } else { Event::default().comment("listening") };
+    let first = first.id(begin.id);
     let begun = Streaming::First(Box::new((first.retry(RETRY), listener)));
     let events = stream::unfold(begun, |state| async {
         let mut listener = match state {
@@ -80,8 +82,8 @@ fn event(heard: Heard) -> Event {
     Event::default().id(heard.id).data(heard.message)
 }
 
-/// What came after the client's last message is not all there any more: it is to read its data anew. No id goes with
-/// it, since only messages have one.
+/// What came after the client's last message is not all there any more: it is to read its data anew, and goes on
+/// behind the newest message there is.
 fn resync() -> Event {
     Event::default().event("resync").data(r#"{"reason":"the history after your Last-Event-ID is no longer kept"}"#)
 }

@@ -65,7 +65,7 @@ impl Stream {
                 heard.id = Some(id.to_owned());
             } else if let Some(event) = line.strip_prefix("event: ") {
                 heard.event = Some(event.to_owned());
-            } else if line.is_empty() && heard != Heard::default() {
+            } else if line.is_empty() && heard.data != Json::Null {
                 return Some(heard);
             }
         }
@@ -111,20 +111,39 @@ fn listener_that_comes_back_goes_on_behind_its_last_message() {
 }
 
 #[test]
-fn history_that_is_gone_is_a_resync_without_an_id() {
+fn history_that_is_gone_is_a_resync_behind_which_the_stream_goes_on() {
     let host = host();
     let mut stream = Stream::open(&host, "topics=heard", "");
     say(&host, "k1", "1");
     let last = stream.next().unwrap().id.unwrap();
+    let newest = stream.next().unwrap().id.unwrap();
     host.clock.advance(2 * 86_400_000);
     assert!(host.block_on(oncehost::events::clear(&host.app)).unwrap() > 0);
-    for unknown in [last.as_str(), "999-00000000", "1-ffffffff", "1", "nonsense"] {
+    for unknown in [last.as_str(), "999-00000000", "2-ffffffff", "1", "nonsense", "0-0"] {
         let mut stream = Stream::open(&host, "topics=heard", &format!("Last-Event-ID: {unknown}\r\n"));
         let heard = stream.next().unwrap();
-        assert_eq!((heard.event.as_deref(), heard.id), (Some("resync"), None), "{unknown}");
-        say(&host, unknown, "new");
-        assert_eq!(stream.texts(1), ["newa"], "{unknown}");
+        assert_eq!((heard.event.as_deref(), heard.id.as_ref()), (Some("resync"), Some(&newest)), "{unknown}");
     }
+    say(&host, "k2", "new");
+    let mut stream = Stream::open(&host, "topics=heard", &format!("Last-Event-ID: {newest}\r\n"));
+    assert_eq!(stream.texts(1), ["newa"]);
+}
+
+#[test]
+fn listener_that_lost_its_connection_before_the_first_message_misses_none() {
+    let host = host();
+    let first_id = |query: &str, lines: &str| {
+        let mut stream = Stream::open(&host, query, lines);
+        std::iter::from_fn(|| stream.line()).find_map(|line| line.strip_prefix("id: ").map(str::to_owned)).unwrap()
+    };
+    let nothing_yet = first_id("topics=heard", "");
+    say(&host, "k1", "1");
+    let header = format!("Last-Event-ID: {nothing_yet}\r\n");
+    assert_eq!(Stream::open(&host, "topics=heard", &header).texts(2), ["1a", "1b"]);
+    let quiet = first_id("topics=other", "");
+    say(&host, "k2", "2");
+    let header = format!("Last-Event-ID: {quiet}\r\n");
+    assert_eq!(Stream::open(&host, "topics=heard", &header).texts(2), ["2a", "2b"]);
 }
 
 #[test]

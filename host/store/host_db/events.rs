@@ -211,7 +211,8 @@ impl HostDb {
         }
     }
 
-    /// Forgets at most `batch` messages that were noted at or before `before`, the oldest first; gives how many.
+    /// Forgets at most `batch` messages that were noted at or before `before`, the oldest first and never the newest of
+    /// all; gives how many.
     ///
     /// # Errors
     /// When the database fails.

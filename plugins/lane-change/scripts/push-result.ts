@@ -1,4 +1,5 @@
 import type { ScriptCtx } from '@oncehost/sdk/plugin'
+import { publishStatus } from '../lib/bind.ts'
 import { BOUND, PUSHED, findEvent } from '../lib/event.ts'
 import { must } from '../lib/must.ts'
 
@@ -29,5 +30,7 @@ export async function handle(input: Input, ctx: ScriptCtx) {
     { id: { eq: event.id }, status: { eq: BOUND }, video_file_id: { eq: input.videoFileId } },
     { status: PUSHED },
   ))
+  // By its key once, also where a crash comes between the two.
+  publishStatus(event.id, PUSHED, input.videoFileId)
   return { status: response.status }
 }

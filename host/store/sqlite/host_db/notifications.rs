@@ -70,17 +70,18 @@ impl HostDb {
             .map_err(|error| fault(&error))
     }
 
-    /// Forgets at most `batch` messages that were noted at or before `before`, the oldest first; gives how many.
+    /// Forgets at most `batch` messages that were noted at or before `before`, the oldest first and never the newest of
+    /// all; gives how many.
     ///
     /// # Errors
     /// When the database fails.
     pub fn clear_messages(&self, before: Millis, batch: usize) -> Result<usize, StoreError> {
         // Up to the first that is too young: what is kept has no holes.
         let sql = "DELETE FROM notifications WHERE position IN (SELECT position FROM notifications \
-                   WHERE position < coalesce((SELECT min(position) FROM notifications WHERE noted_at > ?1), ?3) \
-                   ORDER BY position LIMIT ?2)";
+                   WHERE position < coalesce((SELECT min(position) FROM notifications WHERE noted_at > ?1), \
+                   (SELECT max(position) FROM notifications)) ORDER BY position LIMIT ?2)";
         let batch = i64::try_from(batch).unwrap_or(i64::MAX);
-        self.write(|connection| connection.execute(sql, params![before, batch, i64::MAX]))
+        self.write(|connection| connection.execute(sql, params![before, batch]))
     }
 }
 

@@ -1,6 +1,5 @@
 import type { ActionConfig, HandlerCtx } from '@oncehost/sdk/plugin'
-import { BOUND, PENDING, findEvent } from '../../lib/event.ts'
-import { must } from '../../lib/must.ts'
+import { bind } from '../../lib/bind.ts'
 
 export const config = {
   key: 'required',
@@ -21,19 +20,5 @@ interface Binding {
 
 /** Binds a video to an event that waits for one, and starts what comes after. Of racing callers one binds. */
 export function handle({ event_id, video_file_id }: Binding, _ctx: HandlerCtx) {
-  const { affected } = must(store.update(
-    'lane_change_event',
-    { id: { eq: event_id }, status: { eq: PENDING } },
-    { status: BOUND, video_file_id },
-  ))
-  if (affected === 0) {
-    // Somebody was here before. The same binding, still waiting to be pushed, may go on: the start below is once
-    // for event and file. Anything else has its own course already.
-    const event = findEvent(event_id)
-    if (event.status !== BOUND || event.video_file_id !== video_file_id) {
-      return { event_id, bound: false, status: event.status, video_file_id: event.video_file_id, workflow_id: null }
-    }
-  }
-  const started = must(flow.start('lane-change-postprocess', `${event_id}:${video_file_id}`, { event_id, video_file_id }))
-  return { event_id, bound: true, status: BOUND, video_file_id, workflow_id: started.workflowId }
+  return bind(event_id, video_file_id)
 }
