@@ -5,6 +5,7 @@
 mod support;
 
 mod auth;
+mod browser;
 mod cli;
 mod concurrency;
 #[cfg(feature = "crash-points")]
