@@ -4,11 +4,13 @@ use crate::support::scenario::check;
 
 #[cfg(feature = "crash-points")]
 mod crash;
+mod commands;
 mod dead;
 mod ingest;
 mod order;
 mod retention;
 mod schedules;
+mod shipped;
 mod stream;
 mod waiting;
 

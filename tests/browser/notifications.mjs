@@ -75,6 +75,7 @@ try {
       await server.start()
     }
   }
+  await page.waitForFunction((lost) => globalThis.opened > lost, lost, { timeout: 60_000 })
   await page.waitForFunction((all) => globalThis.heard.length >= all, count, { timeout: 60_000 }).catch(() => {})
   const { heard, resyncs, opened } = await page.evaluate(() => ({
     heard: globalThis.heard,

@@ -35,7 +35,7 @@ fn ended_deliveries_and_relayed_events_go_in_time_and_dead_letters_stay() {
         > drain
         > advance 6d
         > clear-events
-        2 rows
+        1 rows
         > sql ear SELECT state, count(*) FROM _oncehost_deliveries GROUP BY 1
         ["dead",1]
         ["done",6]
