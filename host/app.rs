@@ -198,13 +198,12 @@ impl App {
 
     async fn clear_plugin(&self, plugin: &str) -> Result<(usize, usize), Failure> {
         let (replies_before, marks_before) = self.settings.kept_since(self.clock.now());
-        let (lane, mut after, mut replies, mut marks) = (self.lane(plugin), 0, 0, 0);
+        let (lane, mut replies, mut marks) = (self.lane(plugin), 0, 0);
         loop {
-            let cleared = lane.exclusive(move |shared| clear(shared, replies_before, marks_before, after)).await??;
+            let cleared = lane.exclusive(move |shared| clear(shared, replies_before, marks_before)).await??;
             self.metrics.cleared(cleared.replies, cleared.marks);
             replies += cleared.replies;
             marks += cleared.marks;
-            after = cleared.next;
             if !cleared.more {
                 return Ok((replies, marks));
             }
@@ -236,14 +235,9 @@ impl App {
     }
 }
 
-fn clear(
-    shared: &Shared,
-    replies_before: Millis,
-    marks_before: Millis,
-    after: i64,
-) -> Result<keys::Cleared, StoreError> {
+fn clear(shared: &Shared, replies_before: Millis, marks_before: Millis) -> Result<keys::Cleared, StoreError> {
     let tx = shared.begin()?;
-    let cleared = keys::clear(&tx, replies_before, marks_before, after, CLEAR_BATCH);
+    let cleared = keys::clear(&tx, replies_before, marks_before, CLEAR_BATCH);
     let cleared = cleared.and_then(|cleared| tx.commit().map(|()| cleared));
     if cleared.is_err() {
         // An idle lane must not go on holding the lock.

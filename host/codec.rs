@@ -20,6 +20,8 @@ pub enum Value {
     Int(i64),
     /// A script's BigInt, within 64 bits; also an INTEGER outside ±(2^53−1) on its way to a script.
     BigInt(i64),
+    /// A script's BigInt beyond 64 bits, in decimal digits: it may leave a script, and no column takes it.
+    Huge(String),
     /// Any other number, NaN and the infinities included (the codec refuses those).
     Real(f64),
     Text(String),
@@ -40,6 +42,7 @@ impl Value {
             Value::Bool(_) => "a boolean",
             Value::Int(_) | Value::Real(_) => "a number",
             Value::BigInt(_) => "a BigInt",
+            Value::Huge(_) => "a BigInt beyond 64 bits",
             Value::Text(_) => "a string",
             Value::Blob(_) => "a Uint8Array",
             Value::Date(_) => "a Date",

@@ -8,6 +8,7 @@ use std::net::SocketAddr;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 
+use crate::suggest;
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
@@ -343,11 +344,9 @@ fn names() -> Vec<&'static str> {
     SETTINGS.iter().map(|(name, _)| *name).collect()
 }
 
-/// The setting whose name is at most two slips away.
+/// The setting that was probably meant.
 fn nearest(name: &str) -> Option<&'static str> {
-    let name = name.replace('-', "_").to_ascii_lowercase();
-    let distance = |known: &&'static str| strsim::osa_distance(known, &name);
-    names().into_iter().min_by_key(distance).filter(|known| distance(known) <= 2)
+    suggest::nearest(name, names())
 }
 
 /// A length of time in the contract's form: a whole number and `ms`, `s`, `m`, `h` or `d`.

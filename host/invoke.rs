@@ -52,6 +52,12 @@ pub trait Cause: Send + Sync + Debug {
     fn effects(&self) -> Option<Effects> {
         None
     }
+
+    /// Once claimed: a number that is the same for each try of one intent, and another for a later intent that may use
+    /// the same key, since the first one's record is no longer kept. `None`: a key has one intent for ever.
+    fn intent(&self) -> Option<i64> {
+        None
+    }
 }
 
 /// What a claim found.
@@ -151,9 +157,10 @@ fn run(invocation: &Invocation, engine: &mut Engine, tx: &Tx) -> Result<String, 
         seed: ctx::seed(scope),
         limits: &invocation.limits,
     };
-    let bindings =
+    let mut bindings =
         Bindings::new(scope.clone(), tx.until(Instant::now() + invocation.limits.time), invocation.payload_limit)
             .telling(invocation.cause.effects());
+    bindings.intent = invocation.cause.intent();
     let began = Instant::now();
     let ran = engine.run(&call, Box::new(bindings));
     scope.origin.part("handler", began, scope.ids.as_ref());

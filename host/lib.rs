@@ -15,6 +15,7 @@ pub mod failure;
 pub mod ids;
 pub mod metrics;
 pub mod nudge;
+pub mod suggest;
 pub mod trace;
 
 pub mod query;

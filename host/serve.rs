@@ -96,14 +96,11 @@ impl Server {
     pub async fn run(self, stop: impl Future<Output = ()>, hurry: impl Future<Output = ()>) -> Result<(), StartError> {
         let Self { app, tcp, address, local } = self;
         let (stopper, stopped) = watch::channel(false);
-        let grace = app.settings.stop_grace;
         let door = if app.settings.dev { Door::Dev { port: address.port() } } else { Door::Serve };
-        let over_tcp =
-            http::listen::serve(tcp, http::router(app.clone(), door), connection_limit(), stopped.clone(), grace);
+        let over_tcp = http::listen::serve(tcp, &app, door, connection_limit(), stopped.clone());
         let over_local = async {
             if let Some(local) = local {
-                http::listen::serve(local, http::router(app.clone(), Door::Local), LOCAL_CONNECTIONS, stopped, grace)
-                    .await;
+                http::listen::serve(local, &app, Door::Local, LOCAL_CONNECTIONS, stopped).await;
             }
         };
         let stopping = async {

@@ -47,16 +47,20 @@ pub struct SchemaRequest {
 }
 
 /// Plans, applies or shows changes of tables, one plugin after the other. Gives
-/// `{ "plugins": [{ "plugin", "refused", "text", … }] }`; where `refused` is true nothing of that plugin was applied.
+/// `{ "plugins": [{ "plugin", "refused", "text", … }] }`; where `refused` is true nothing of that plugin was applied, and
+/// `failed` says what the database said, if that is why.
 ///
 /// # Errors
-/// `NOT_FOUND` for an unknown plugin, and what the database says.
+/// `NOT_FOUND` for an unknown plugin, and what the database of a single plugin says.
 pub async fn schema(app: &Arc<App>, verb: SchemaVerb, request: SchemaRequest) -> Result<Json, Failure> {
     let registry = app.registry();
     let plugins: Vec<_> = match &request.plugin {
         None => registry.plugins.values().cloned().collect(),
         Some(id) => vec![registry.plugins.get(id).cloned().ok_or_else(|| {
-            let broken = if registry.broken.contains_key(id) { "; it did not load, see its faults" } else { "" };
+            let broken = match registry.broken.contains_key(id) {
+                true => "; it did not load: `oncehost plugin list` shows why",
+                false => "; `oncehost plugin list` shows what there is",
+            };
             Failure::new(Code::NotFound, format!("no plugin \"{id}\" is loaded{broken}"))
         })?],
     };
@@ -66,7 +70,7 @@ pub async fn schema(app: &Arc<App>, verb: SchemaVerb, request: SchemaRequest) ->
 /// The same for these plugins, loaded or about to be.
 ///
 /// # Errors
-/// What the database says.
+/// What the database of a single plugin says.
 pub async fn schema_of(
     app: &Arc<App>,
     plugins: &[Arc<Plugin>],
@@ -77,7 +81,14 @@ pub async fn schema_of(
     for plugin in plugins.iter().cloned() {
         let (allow, now, id) = (allow_destructive.to_vec(), app.clock.now(), plugin.id.clone());
         let work = move |shared: &Shared| one_schema(shared, &plugin, verb, &allow, now);
-        let mut told = app.lane(&id).exclusive(work).await??;
+        let mut told = match app.lane(&id).exclusive(work).await.and_then(|told| told) {
+            // Of several, the others are to be heard of all the same.
+            Err(failure) if plugins.len() > 1 => {
+                let text = format!("{id}\n  failed: {}", failure.detail);
+                json!({ "refused": true, "failed": failure.detail, "text": text })
+            }
+            told => told?,
+        };
         told["plugin"] = json!(id);
         done.push(told);
     }
@@ -91,7 +102,10 @@ fn one_schema(
     allow: &[String],
     now: Millis,
 ) -> Result<Json, Failure> {
-    let headed = |text: &str| format!("{}\n{}", plugin.id, text.trim_end().replace('\n', "\n  "));
+    let headed = |text: &str| {
+        let indented = |line: &str| if line.is_empty() { "\n".to_owned() } else { format!("\n  {line}") };
+        plugin.id.clone() + &text.trim_end().lines().map(indented).collect::<String>()
+    };
     let refused = |plan: &Plan| json!({ "refused": true, "plan": plan, "text": headed(&schema::render(plan)) });
     Ok(match verb {
         SchemaVerb::Plan => {
@@ -101,8 +115,9 @@ fn one_schema(
         SchemaVerb::Apply => match tables::apply(shared, &plugin.schema, allow, now) {
             Ok(applied) => {
                 let text = match applied.plan.steps.len() {
-                    0 => "  as schema.sql wants it; nothing to do".to_owned(),
-                    steps => format!("  applied, {steps} steps: version {}", applied.version),
+                    0 => "as schema.sql wants it; nothing to do".to_owned(),
+                    1 => format!("applied, 1 step: version {}", applied.version),
+                    steps => format!("applied, {steps} steps: version {}", applied.version),
                 };
                 json!({ "refused": false, "applied": applied, "text": headed(&text) })
             }
@@ -112,12 +127,12 @@ fn one_schema(
         SchemaVerb::Status => {
             let status = tables::status(shared, &plugin.schema)?;
             let text = match status.state {
-                schema::State::Equal => "  as schema.sql wants it".to_owned(),
+                schema::State::Equal => "as schema.sql wants it".to_owned(),
                 schema::State::Pending => {
-                    format!("  changes to apply; run `oncehost schema plan {}` to see them", plugin.id)
+                    format!("changes to apply; run `oncehost schema plan {}` to see them", plugin.id)
                 }
                 schema::State::Drift => {
-                    format!("  changed by hand; run `oncehost schema plan {}` to see what differs", plugin.id)
+                    format!("changed by hand; run `oncehost schema plan {}` to see what differs", plugin.id)
                 }
             };
             json!({ "refused": false, "status": status, "text": headed(&text) })

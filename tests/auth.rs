@@ -12,6 +12,7 @@ use crate::support::scenario::files;
 use crate::support::shop::SHOP;
 
 mod jwt;
+mod tls;
 
 /// The plugin that says who calls, beside the shop.
 const WHO: &str = r#"

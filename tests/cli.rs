@@ -2,6 +2,7 @@
 
 use std::io::{BufRead, BufReader, Read, Write};
 use std::net::TcpStream;
+use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
 use serde_json::{Value as Json, json};
@@ -137,7 +138,7 @@ fn schema_commands_do_the_same_in_a_running_host_and_without_one() {
     ]);
     let plan = run(&folders, &["schema", "plan", "note"]);
     assert_eq!((plan.code, plan.err.as_str()), (0, ""));
-    assert!(plan.out.contains("CREATE TABLE \"note\""), "{}", plan.out);
+    assert!(plan.out.starts_with("note\n  1. table note is new\n       CREATE TABLE \"note\""), "{}", plan.out);
     let mut host = Process::start(folders.command(&["dev"]));
     assert_eq!(host.post("note", "count", "k1", "{}").error(), "SCHEMA");
     assert_eq!(run(&folders, &["schema", "plan", "note"]).out, plan.out);
@@ -145,6 +146,9 @@ fn schema_commands_do_the_same_in_a_running_host_and_without_one() {
     assert_eq!(host.post("note", "count", "k1", "{}").data(), json!({ "count": 0 }), "seen by the next call");
     host.kill();
     std::fs::write(folders.plugins().join("note/schema.sql"), "CREATE TABLE note (id TEXT PRIMARY KEY);\n").unwrap();
+    let planned = run(&folders, &["schema", "plan", "note"]);
+    assert_eq!(planned.code, 1, "{}", planned.out);
+    assert!(planned.err.contains("what stands against it is above"), "{}", planned.err);
     let refused = run(&folders, &["schema", "apply", "note"]);
     assert_eq!(refused.code, 1, "{}", refused.out);
     assert!(refused.out.contains("note.text"), "{}", refused.out);
@@ -192,26 +196,116 @@ fn reader_that_goes_away_ends_a_command_in_silence() {
     assert_eq!((child.wait().unwrap().code(), err.as_str()), (Some(0), ""));
 }
 
-#[test]
-fn examples_in_help_are_commands_that_are_understood() {
-    let folders = folders();
-    for command in [
-        vec!["dev"],
-        vec!["invoke"],
-        vec!["plugin", "list"],
-        vec!["plugin", "reload"],
-        vec!["new"],
-        vec!["schema"],
-        vec!["schema", "plan"],
-    ] {
-        let help = run(&folders, &[&command[..], &["--help"]].concat());
-        assert_eq!(help.code, 0);
-        let example = help.out.split("Example: ").nth(1).unwrap_or_else(|| panic!("{command:?}: {}", help.out));
-        let line = example.split_whitespace().skip(1).collect::<Vec<_>>();
-        // Help instead of the work: what matters is that the arguments parse up to there.
-        let understood = run(&folders, &[&line[..], &["--help"]].concat());
-        assert_eq!(understood.code, 0, "{example}: {}", understood.err);
+/// Every command that `--help` names, each as its words: `[]`, `["schema"]`, `["schema", "plan"]` …
+fn every_command(folders: &Folders, above: &[String]) -> Vec<Vec<String>> {
+    let help = help(folders, above);
+    let list = help.split("Commands:\n").nth(1).unwrap_or_default();
+    let names =
+        list.lines().take_while(|line| line.starts_with("  ")).filter_map(|line| line.split_whitespace().next());
+    let below = names.filter(|name| *name != "help").map(|name| [above, &[name.to_owned()]].concat());
+    std::iter::once(above.to_vec()).chain(below.flat_map(|one| every_command(folders, &one))).collect()
+}
+
+fn help(folders: &Folders, command: &[String]) -> String {
+    let args: Vec<&str> = command.iter().map(String::as_str).chain(["--help"]).collect();
+    let help = run(folders, &args);
+    assert_eq!(help.code, 0, "{command:?}: {}", help.err);
+    help.out
+}
+
+/// The shipped plugin, and what the examples name beside it.
+fn example_folders() -> Folders {
+    let folders = Folders::empty();
+    let shipped = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("plugins/lane-change");
+    copy_folder(&shipped, &folders.plugins().join("lane-change"));
+    let event = json!({
+        "event_key": "2026-03-12T06:02:21.082Z:south-01:r-south-out", "crossed_at": "2026-03-12T06:02:21.082Z",
+        "obj_id": "south-01", "region_id": "r-south-out",
+    });
+    std::fs::write(folders.data().with_file_name("event.json"), event.to_string()).unwrap();
+    folders
+}
+
+fn copy_folder(from: &Path, to: &Path) {
+    std::fs::create_dir_all(to).unwrap();
+    for entry in std::fs::read_dir(from).unwrap() {
+        let entry = entry.unwrap();
+        if entry.file_type().unwrap().is_dir() {
+            copy_folder(&entry.path(), &to.join(entry.file_name()));
+        } else {
+            std::fs::copy(entry.path(), to.join(entry.file_name())).unwrap();
+        }
     }
+}
+
+#[test]
+fn every_example_in_help_does_what_it_says() {
+    let folders = example_folders();
+    assert_eq!(run(&folders, &["schema", "apply", "lane-change"]).code, 0);
+    let made = run(&folders, &["token", "create", "--tenant", "a", "--subject", "s", "--scope", "operator", "--json"]);
+    assert_eq!(made.code, 0, "{}", made.err);
+    let commands = every_command(&folders, &[]);
+    assert!(commands.len() > 15, "{commands:?}");
+    // Commands that want a host beside them come last, when one runs; `restore` follows the `backup` of its example.
+    let wants_host = |command: &&Vec<String>| command.last().is_some_and(|name| name == "reload");
+    let (with, without): (Vec<_>, Vec<_>) = commands.iter().partition(wants_host);
+    for command in without {
+        example(&folders, command);
+    }
+    let _host = folders.dev();
+    for command in with {
+        example(&folders, command);
+    }
+}
+
+/// Runs the example of a command's help: hosts until they listen, the others to their end.
+fn example(folders: &Folders, command: &[String]) {
+    let help = help(folders, command);
+    let line = help.split("Example: oncehost ").nth(1).unwrap_or_else(|| panic!("{command:?}: {help}"));
+    let args: Vec<&str> = line.split_whitespace().collect();
+    if matches!(args[0], "dev" | "serve") {
+        // A port of the test's own: the usual one may be taken.
+        let kept =
+            args.iter().copied().filter(|arg| *arg != "--listen" && *arg != "127.0.0.1:7070").collect::<Vec<_>>();
+        assert!(Process::start(folders.command(&kept)).terminate().success(), "{line}");
+        return;
+    }
+    let ended = run(folders, &args);
+    // The id in the example is nobody's.
+    let unknown = args[..2] == ["token", "revoke"];
+    assert_eq!(ended.code, i32::from(unknown), "{line}: {}{}", ended.out, ended.err);
+    assert!(!unknown || ended.err.contains("there is no token"), "{}", ended.err);
+}
+
+#[test]
+fn key_is_the_same_in_every_form_of_the_header() {
+    let folders = folders();
+    let first = run(&folders, &echo("x", "{}"));
+    assert_eq!(first.code, 0, "{}", first.err);
+    for form in ["\"x\"", "%\"x\"", "%\"%78\""] {
+        let again = run(&folders, &echo(form, "{}"));
+        assert_eq!((again.code, again.out.as_str()), (0, first.out.as_str()), "{form}: {}", again.err);
+        assert!(again.err.contains("replayed"), "{form}");
+    }
+    let cut = run(&folders, &echo("\"x", "{}"));
+    assert_eq!(cut.code, 2);
+    assert!(cut.err.contains("nothing after the closing quote"), "{}", cut.err);
+}
+
+#[test]
+fn invoke_json_tells_whether_it_was_replayed_and_until_when() {
+    let folders = folders();
+    let args = [&echo("k", "{}")[..], &["--json"]].concat();
+    let told = |ended: &Ended| -> Json {
+        assert_eq!((ended.code, ended.err.as_str()), (0, ""));
+        serde_json::from_str(&ended.out).unwrap()
+    };
+    let first = told(&run(&folders, &args));
+    assert_eq!((&first["code"], &first["replayed"]), (&json!(0), &json!(false)));
+    let _host = folders.dev();
+    let second = told(&run(&folders, &args));
+    assert_eq!((&second["data"], &second["replayed"]), (&first["data"], &json!(true)));
+    assert!(second["expires"].as_str().unwrap().ends_with("GMT"), "{second}");
 }
 
 #[test]

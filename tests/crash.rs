@@ -136,3 +136,22 @@ fn acknowledged_calls_survive_kill_at_named_points() {
         }
     }
 }
+
+#[test]
+fn read_forces_what_a_killed_writer_left_before_it_answers() {
+    let folders = shop();
+    let mut host = folders.dev();
+    assert_eq!(host.post("shop", "add", "k", &body("k")).status, 200);
+    host.kill();
+    assert!(folders.data().join("shop.db-wal").metadata().unwrap().len() > 0, "the kill left a log");
+    let read = |point: &str| {
+        let mut command = folders.command(&["invoke", "shop", "get", "--input", &body("k")]);
+        command.env("ONCEHOST_CRASH_AT", point).output().unwrap()
+    };
+    // The first log is that of host.db, at the start; the second belongs to the reader's database.
+    let killed = read("log-forced:2");
+    assert_eq!((killed.status.code(), killed.stdout.len()), (None, 0), "no answer before the log is on disk");
+    let answered = read("log-forced:3");
+    assert!(answered.status.success(), "{answered:?}");
+    assert!(String::from_utf8_lossy(&answered.stdout).contains(r#""found":"k""#), "{answered:?}");
+}

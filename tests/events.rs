@@ -2,9 +2,9 @@
 
 use crate::support::scenario::check;
 
+mod commands;
 #[cfg(feature = "crash-points")]
 mod crash;
-mod commands;
 mod dead;
 mod ingest;
 mod order;

@@ -344,7 +344,7 @@ fn endless_loop_ends_with_limit_leaves_nothing_and_the_next_call_works() {
         > POST shop/add key=k0 {"code":"a"}
         200 {"id":"<1>","created":true}
         > POST shop/spin key=k1 {"code":"b"}
-        500 LIMIT: the script ran longer than 1 s (limits.handler; in read actions limits.read, in flow scripts limits.script): do less in one run, or move work to a flow step (shop/handlers/spin.ts:2:40)
+        500 LIMIT: the script ran longer than 1 s (limits.handler; in read actions limits.read, in flow scripts limits.script): do less in one run, or move work to a flow step (shop/handlers/spin.ts:3:3)
         > POST shop/add key=k1 {"code":"c"}
         200 {"id":"<2>","created":true}
         > sql shop SELECT code FROM item ORDER BY code
@@ -406,4 +406,35 @@ fn thrown_error_of_an_own_class_is_placed_where_it_is_thrown() {
     let host = Host::new(all);
     let line = |body: &str| host.read("shop", "own", body).json()["position"]["line"].clone();
     assert_eq!((line(r#"{"told":true}"#), line(r#"{"told":false}"#)), (json!(4), json!(5)));
+}
+
+#[test]
+fn later_intent_under_a_forgotten_key_publishes_an_event_of_its_own() {
+    const DAY: i64 = 86_400_000;
+    let host = Host::new(files(
+        r#"
+//- /tell/plugin.json
+{ "id": "tell", "version": "1.0.0", "permissions": ["notify:publish"] }
+//- /tell/handlers/say.ts
+export const config = { replay: 'rerun' }
+export function handle(input: { n: number }) {
+  const sent = notify.publish('said', { n: input.n })
+  if (!sent.ok) throw sent.error
+  return sent.data
+}
+"#,
+    ));
+    let say = |n: i64| host.post("tell", "say", "k", &format!(r#"{{"n":{n}}}"#)).data();
+    let first = say(1);
+    assert_eq!(first["already"], false);
+    for wait in [0, 60 * DAY, 29 * DAY] {
+        host.clock.advance(wait);
+        assert_eq!(say(1), json!({ "eventId": first["eventId"], "already": true }), "a try of the first intent");
+    }
+    host.clock.advance(2 * DAY);
+    let second = say(2);
+    assert_eq!(second["already"], false);
+    assert_ne!(second["eventId"], first["eventId"]);
+    assert_eq!(say(2), json!({ "eventId": second["eventId"], "already": true }));
+    assert_eq!(host.count("tell", "_oncehost_events"), 2);
 }

@@ -28,6 +28,8 @@ enum Fake {
     StuckSecond(AtomicUsize, Mutex<mpsc::Receiver<()>>),
     /// Takes the group's whole transaction with it.
     Rollback,
+    /// Hangs until the test lets go, and then breaks the thread off.
+    Break(Mutex<mpsc::Receiver<()>>),
 }
 
 impl Cause for Fake {
@@ -42,6 +44,10 @@ impl Cause for Fake {
                 }
             }
             Fake::Rollback => tx.execute("ROLLBACK")?,
+            Fake::Break(let_go) => {
+                let _ = let_go.lock().unwrap().recv();
+                panic!("a fault of the host");
+            }
         }
         Ok(Claim::Done(Outcome { data: "1".into(), replayed: false, expires: None }))
     }
@@ -56,11 +62,15 @@ impl Cause for Fake {
 }
 
 fn invocation(host: &Host, cause: Fake) -> Arc<Invocation> {
+    within(Duration::from_millis(100), host, cause)
+}
+
+fn within(time: Duration, host: &Host, cause: Fake) -> Arc<Invocation> {
     Arc::new(Invocation {
         entry: 0,
         input: "{}".to_owned(),
         input_fault: None,
-        limits: RunLimits { time: Duration::from_millis(100), ..RunLimits::default() },
+        limits: RunLimits { time, ..RunLimits::default() },
         engine: EngineLimits::default(),
         payload_limit: 1 << 20,
         cause: Box::new(cause),
@@ -115,4 +125,123 @@ fn keyless_call_that_was_run_again_alone_is_not_run_a_third_time() {
     assert_eq!(host.count("shop", "loose"), 1);
     // The lane goes on.
     host.post("shop", "quiet", "after", r#"{"code":"after"}"#).data();
+}
+
+/// A limit that no run here reaches, so that the watchdog stays away.
+const LONG: Duration = Duration::from_secs(3600);
+
+/// A call that breaks its thread off as soon as the sender is used.
+fn breaking(host: &Host, time: Duration) -> (mpsc::Sender<()>, Arc<Invocation>) {
+    let (let_go, stuck) = mpsc::channel();
+    (let_go, within(time, host, Fake::Break(Mutex::new(stuck))))
+}
+
+#[test]
+fn call_that_breaks_its_thread_is_answered_and_the_lane_goes_on() {
+    let host = shop();
+    host.post("shop", "quiet", "warm", r#"{"code":"warm"}"#).data();
+    let lane = host.app.lane("shop");
+    let (let_go, broken) = breaking(&host, LONG);
+    let_go.send(()).unwrap();
+    let reply = host.block_on(lane.invoke(broken, Kind::Write, None));
+    assert!(format!("{reply:?}").contains("outcome is unknown"), "{reply:?}");
+    host.post("shop", "quiet", "after", r#"{"code":"after"}"#).data();
+    assert_eq!((lane.threads(), host.count("shop", "item")), (1, 2));
+}
+
+#[test]
+fn thread_that_breaks_off_after_it_was_relieved_leaves_its_successor_alone() {
+    let host = shop();
+    host.post("shop", "quiet", "warm", r#"{"code":"warm"}"#).data();
+    let lane = host.app.lane("shop");
+    let (let_go, broken) = breaking(&host, Duration::from_millis(100));
+    let reply = host.block_on(lane.invoke(broken, Kind::Write, None));
+    assert!(format!("{reply:?}").contains("given up"), "{reply:?}");
+    assert_eq!(lane.threads(), 1, "the successor");
+    // The successor's own work holds it while the relieved thread breaks off.
+    let (release, busy) = mpsc::channel::<()>();
+    let done = host.block_on(async {
+        let mut hold = pin!(lane.exclusive(move |_| busy.recv().is_ok()));
+        poll_fn(|context| {
+            assert!(hold.as_mut().poll(context).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        let_go.send(()).unwrap();
+        while lane.stuck() > 0 {
+            tokio::task::yield_now().await;
+        }
+        assert_eq!(lane.threads(), 1, "counted off once");
+        release.send(()).unwrap();
+        hold.await
+    });
+    assert!(done.unwrap());
+    host.post("shop", "quiet", "after", r#"{"code":"after"}"#).data();
+    assert_eq!(lane.threads(), 1);
+}
+
+#[test]
+fn closing_lane_hears_of_a_thread_that_breaks_off() {
+    let host = shop();
+    let lane = host.app.lane("shop");
+    let (let_go, broken) = breaking(&host, LONG);
+    let closed = host.block_on(async {
+        let mut call = pin!(lane.invoke(broken, Kind::Write, None));
+        let far = std::time::Instant::now() + Duration::from_secs(3600);
+        let mut close = pin!(lane.close(far));
+        poll_fn(|context| {
+            assert!(call.as_mut().poll(context).is_pending());
+            assert!(close.as_mut().poll(context).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        let_go.send(()).unwrap();
+        assert!(call.await.is_err());
+        // The bound is for a failure only: it ends long before.
+        tokio::time::timeout(Duration::from_secs(20), close).await
+    });
+    assert!(closed.is_ok(), "told without waiting for the deadline");
+    assert_eq!(lane.threads(), 0);
+}
+
+#[test]
+fn database_that_another_process_holds_refuses_all_that_waits_at_once() {
+    let host = shop();
+    host.post("shop", "quiet", "warm", r#"{"code":"warm"}"#).data();
+    let lane = host.app.lane("shop");
+    // Waits for the lock for a moment only.
+    let impatient = |shared: &oncehost::store::Shared| {
+        let oncehost::store::Shared::Sqlite(shared) = shared;
+        shared.lock().pragma_update(None, "busy_timeout", 50).unwrap();
+    };
+    host.block_on(lane.exclusive(impatient)).unwrap();
+    let other = host.database("shop");
+    other.execute_batch("BEGIN IMMEDIATE").unwrap();
+    let (release, busy) = mpsc::channel::<()>();
+    let replies = host.block_on(async {
+        let mut hold = pin!(lane.exclusive(move |_| busy.recv().is_ok()));
+        // More than one group of them.
+        let calls = (0..600).map(|_| lane.invoke(invocation(&host, Fake::Insert), Kind::Write, None));
+        let mut calls: Vec<_> = calls.map(Box::pin).collect();
+        poll_fn(|context| {
+            assert!(hold.as_mut().poll(context).is_pending());
+            assert!(calls.iter_mut().all(|call| call.as_mut().poll(context).is_pending()));
+            Poll::Ready(())
+        })
+        .await;
+        release.send(()).unwrap();
+        let mut replies = vec![calls.remove(0).await];
+        // Whatever began after the first refusal would succeed now.
+        other.execute_batch("ROLLBACK").unwrap();
+        for call in calls {
+            replies.push(call.await);
+        }
+        replies
+    });
+    for reply in replies {
+        let text = format!("{reply:?}");
+        assert!(text.contains("Unavailable") && text.contains("in use by another process"), "{text}");
+    }
+    host.post("shop", "quiet", "after", r#"{"code":"after"}"#).data();
+    assert_eq!((host.count("shop", "item"), host.count("shop", "loose")), (2, 0));
 }

@@ -22,4 +22,6 @@ mod new;
 mod npm;
 mod operations;
 mod reload;
+#[cfg(feature = "crash-points")]
+mod schema;
 mod tidy;

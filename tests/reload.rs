@@ -215,7 +215,7 @@ fn a_lost_manifest_is_a_fault_and_not_the_end_of_a_plugin() {
     let manifest = host.plugins().join("shop/plugin.json");
     fs::rename(&manifest, manifest.with_file_name("plugin.json~")).unwrap();
     let text = look(&host).text();
-    assert!(text.contains("shop/plugin.json: is not there any more; put it back"), "{text}");
+    assert!(text.contains("shop/plugin.json: is missing: put it back"), "{text}");
     assert_eq!(host.read("shop", "version", "{}").status, 200);
     fs::rename(manifest.with_file_name("plugin.json~"), &manifest).unwrap();
     assert!(!look(&host).is_broken());
@@ -318,7 +318,7 @@ fn of_two_folders_with_one_id_the_one_that_serves_goes_on() {
     for (path, text) in SHOP {
         write(&host.plugins().join(path.replacen("shop", "copy", 1)), text);
     }
-    assert!(look(&host).text().contains("copy/plugin.json: the id \"shop\" is that of shop too"));
+    assert!(look(&host).text().contains("copy/plugin.json: the id \"shop\" is that of shop/plugin.json too"));
     assert!(Arc::ptr_eq(&host.app.registry().plugins["shop"], &before));
     assert!(look(&host).changes.is_empty(), "told once");
     fs::remove_dir_all(host.plugins().join("copy")).unwrap();
@@ -343,7 +343,7 @@ fn tables_are_applied_on_reload_where_that_was_asked_for_and_before_the_handlers
     add(&folders);
     let answer = until(|| host.post("note", "count", "k", "{}"), |answer| answer.status != 404);
     assert_eq!(answer.data(), json!({ "count": 0 }));
-    assert!(host.wait_for("  applied, 1 steps", 0).len() == 1);
+    assert!(host.wait_for("  applied, 1 step:", 0).len() == 1);
     drop(host);
     let folders = Folders::new(files);
     let host = Process::start(folders.command(&["dev"]));

@@ -5,11 +5,12 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of the host from low to high. A module may use those of lower ranks, and its own.
-const RANKS: [(&str, u32); 28] = [
+const RANKS: [(&str, u32); 29] = [
     ("crash", 0),
     ("backoff", 0),
     ("clock", 0),
     ("failure", 0),
+    ("suggest", 0),
     ("config", 0),
     ("cron", 0),
     ("nudge", 0),

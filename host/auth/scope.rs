@@ -1,5 +1,7 @@
 //! Scopes: what credentials may do.
 
+use crate::suggest;
+
 /// Everything under `/admin`, of all tenants.
 pub const OPERATOR: &str = "operator";
 /// Sending events to `POST /events`.
@@ -47,15 +49,12 @@ fn is_plugin_id(text: &str) -> bool {
 
 fn near(scope: &str) -> String {
     let (kind, rest) = scope.split_once(':').map_or((scope, ""), |(kind, rest)| (kind, rest));
-    let known = [("invoke", "PLUGIN"), ("events", "write"), ("notifications", "TOPIC"), (OPERATOR, "")];
-    let close = known.iter().map(|(name, form)| (strsim::osa_distance(name, kind), *name, *form)).min();
-    match close {
-        Some((distance, OPERATOR, _)) if distance <= 2 => format!(", did you mean {OPERATOR}?"),
-        Some((distance, "events", _)) if distance <= 2 => ", did you mean events:write?".to_owned(),
-        Some((distance, name, form)) if distance <= 2 => {
-            format!(", did you mean {name}:{}?", if rest.is_empty() { form } else { rest })
-        }
-        _ => String::new(),
+    match suggest::nearest(kind, ["invoke", "events", "notifications", OPERATOR]) {
+        None => String::new(),
+        Some(OPERATOR) => format!(", did you mean {OPERATOR}?"),
+        Some("events") => ", did you mean events:write?".to_owned(),
+        Some(name) if !rest.is_empty() => format!(", did you mean {name}:{rest}?"),
+        Some(name) => format!(", did you mean {name}:{}?", if name == "invoke" { "PLUGIN" } else { "TOPIC" }),
     }
 }
 

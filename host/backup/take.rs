@@ -30,8 +30,8 @@ pub fn hold(data: &Path, now: Millis) -> Result<Held, BackupError> {
 }
 
 impl Held {
-    /// Writes the backup to `to`: one file where its name ends in `.tar`, otherwise a folder. It is there whole, or
-    /// not at all. `go_on` hears of the progress and may end it.
+    /// Writes the backup to `to`: one file where its name ends in `.tar`, otherwise a folder. The folders above it are
+    /// made. It is there whole, or not at all. `go_on` hears of the progress and may end it.
     ///
     /// # Errors
     /// When `to` is there already or cannot be written, a database is damaged, or `go_on` said no.
@@ -40,6 +40,9 @@ impl Held {
             return Err(BackupError(format!("{} is there already; choose another name", to.display())));
         }
         let partial = beside(to, ".partial")?;
+        let above = folder_of(to);
+        let made = DirBuilder::new().recursive(true).mode(0o700).create(above);
+        made.map_err(|error| BackupError::at("make the folder", above, &error))?;
         let made = DirBuilder::new().mode(0o700).create(&partial);
         made.map_err(|error| {
             if error.kind() != io::ErrorKind::AlreadyExists {

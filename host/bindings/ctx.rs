@@ -4,7 +4,7 @@ use serde_json::json;
 
 use super::{Bindings, Scope};
 use crate::codec::Value;
-use crate::failure::{Code, Failure};
+use crate::failure::Failure;
 use crate::ids;
 
 /// The plain members of `ctx`, as the text of a JSON object.
@@ -48,13 +48,10 @@ pub(super) fn stable_id(host: &Bindings, args: &[Value]) -> Result<Value, Failur
     Ok(Value::Text(ids::derived(&[&host.scope.tenant, &host.scope.operation, key, name]).to_string()))
 }
 
-/// Says that the plugin's manifest lacks a permission.
+/// Says that the plugin's manifest lacks a permission: the plugin's fault, not its caller's.
 pub(super) fn lacks(host: &Bindings, permission: &str, call: &str) -> Failure {
-    Failure::new(
-        Code::Forbidden,
-        format!(
-            "{call} needs the permission \"{permission}\"; add it to \"permissions\" in {}/plugin.json",
-            host.scope.plugin.id
-        ),
-    )
+    Failure::contract(format!(
+        "{call} needs the permission \"{permission}\"; add it to \"permissions\" in {}/plugin.json",
+        host.scope.plugin.id
+    ))
 }

@@ -8,6 +8,7 @@ use crate::codec::{Value, canonical, time};
 use crate::failure::{Code, Failure};
 use crate::plugin::Flow;
 use crate::store::workflows::{self, Start, Workflow};
+use crate::suggest;
 
 const START: &str = "flow.start(name, bizId, seed)";
 
@@ -71,12 +72,13 @@ pub(super) fn start(host: &mut Bindings, args: &[Value]) -> Result<Value, Failur
 fn find_flow(host: &Bindings, name: &str) -> Result<std::sync::Arc<Flow>, Failure> {
     let flows = &host.scope.plugin.flows;
     flows.get(name).cloned().ok_or_else(|| {
-        let near = flows.keys().max_by(|a, b| strsim::jaro(a, name).total_cmp(&strsim::jaro(b, name)));
-        let hint = near.map_or_else(
-            || "the plugin has no flows; add one in flows/".to_owned(),
-            |near| format!("did you mean \"{near}\"?"),
-        );
-        Failure::contract(format!("{START}: there is no flow \"{name}\"; {hint}"))
+        let hint = suggest::hint(name, flows.keys().map(String::as_str));
+        let there = match flows.len() {
+            0 => "the plugin has no flows; add one in flows/".to_owned(),
+            1..=10 => format!("the plugin's flows are {}", flows.keys().cloned().collect::<Vec<_>>().join(", ")),
+            many => format!("the plugin has {many} others"),
+        };
+        Failure::contract(format!("{START}: there is no flow \"{name}\"{hint} ({there})"))
     })
 }
 
@@ -105,6 +107,7 @@ fn check_seed(flow: &Flow, seed: &Value) -> Result<Value, Failure> {
         | Value::Bool(_)
         | Value::Int(_)
         | Value::BigInt(_)
+        | Value::Huge(_)
         | Value::Real(_)
         | Value::Text(_)
         | Value::Blob(_)
@@ -128,7 +131,7 @@ fn check_seed(flow: &Flow, seed: &Value) -> Result<Value, Failure> {
         faults.push(format!("not in job.seed {}", extra.join(", ")));
     }
     Err(Failure::contract(format!(
-        "{START}: the seed's keys must be exactly those of job.seed in flows/{}.json ({}): {}",
+        "{START}: the seed's keys must be exactly those of job.seed in the flow \"{}\" ({}): {}",
         flow.name,
         flow.seed.join(", "),
         faults.join("; ")

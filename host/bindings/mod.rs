@@ -89,12 +89,14 @@ pub struct Bindings {
     published: HashMap<String, u32>,
     /// Where the run's changes are told, if anybody wants to know.
     effects: Option<Effects>,
+    /// See [`crate::invoke::Cause::intent`].
+    pub intent: Option<i64>,
 }
 
 impl Bindings {
     /// The bindings of one run, acting in the transaction that `tx` holds.
     pub fn new(scope: Scope, tx: Tx, payload_limit: usize) -> Self {
-        Self { scope, tx, payload_limit, published: HashMap::new(), effects: None }
+        Self { scope, tx, payload_limit, published: HashMap::new(), effects: None, intent: None }
     }
 
     /// The same, telling what is changed.

@@ -36,8 +36,11 @@ pub(super) fn publish(host: &mut Bindings, args: &[Value]) -> Result<Value, Fail
     let event_id = match (&event_key, &scope.key) {
         (Some(given), _) => ids::derived(&["event", &scope.tenant, plugin, "given", given]),
         (None, Some(key)) => {
-            let nth = nth.to_string();
-            ids::derived(&["event", &scope.tenant, plugin, "derived", &scope.operation, key, &topic, &nth])
+            let (nth, intent) = (nth.to_string(), host.intent.map(|intent| intent.to_string()));
+            let mut parts = vec!["event", &scope.tenant, plugin, "derived", &scope.operation, key, &topic, &nth];
+            // The event of a later intent under the same key is another event, whether the first is still kept or not.
+            parts.extend(intent.as_deref());
+            ids::derived(&parts)
         }
         (None, None) => scope.ids.rising(scope.now),
     }

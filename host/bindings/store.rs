@@ -5,7 +5,7 @@ use crate::codec::{Value, time};
 use crate::failure::{Code, Failure};
 use crate::query::sql::{Set, Target, script_names};
 use crate::query::{Cell, Filter, Purpose, column, cursor, filter, names, order};
-use crate::schema::{ColumnType, Table, missing_unique_ddl};
+use crate::schema::{ColumnType, Table, ddl, missing_unique, missing_unique_ddl};
 use crate::store::records;
 
 /// `limit` of `store.list`, when it is left out and at most.
@@ -39,7 +39,8 @@ pub(super) fn update(host: &mut Bindings, args: &[Value]) -> Result<Value, Failu
         let filter = filter::parse(call.target.table, call.args[1], Purpose::Change)?;
         Ok((filter, patch(&host.scope, call.target.table, call.args[2])?))
     })?;
-    let affected = records::update(&host.tx, call.target, &sets, &filter)?;
+    let found = matches_any(host, call.target, &filter)?;
+    let affected = if found { records::update(&host.tx, call.target, &sets, &filter)? } else { 0 };
     Ok(object([("affected", number(affected))]))
 }
 
@@ -47,8 +48,15 @@ pub(super) fn update(host: &mut Bindings, args: &[Value]) -> Result<Value, Failu
 pub(super) fn delete(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, "delete(table, where)", args, 2, Need::Write)?;
     let filter = call.named(|| filter::parse(call.target.table, call.args[1], Purpose::Change))?;
-    let affected = records::delete(&host.tx, call.target, &filter)?;
+    let found = matches_any(host, call.target, &filter)?;
+    let affected = if found { records::delete(&host.tx, call.target, &filter)? } else { 0 };
     Ok(object([("affected", number(affected))]))
+}
+
+/// Looks for the rows of an update or delete first, as a read: unlike a write, that can be stopped at the run's time
+/// limit without losing the whole transaction. Where the primary key is given there is nothing to search.
+fn matches_any(host: &Bindings, target: Target<'_>, filter: &Filter) -> Result<bool, Failure> {
+    Ok(filter.names_one(target.table) || records::count(&host.tx, target, filter)? > 0)
 }
 
 /// `store.get(table, where)` gives the record or `null`.
@@ -161,9 +169,7 @@ fn record(scope: &Scope, table: &Table, value: &Value) -> Result<Vec<Cell>, Fail
             None if names::is_hosts(column) => Ok(instant(scope)),
             None => match &column.default {
                 // The model keeps the DEFAULT of a JSON column as JSON text.
-                Some(Value::Text(json)) if column.ty == ColumnType::Json => {
-                    Ok(if json == "null" { Cell::Null } else { Cell::Text(json.clone()) })
-                }
+                Some(Value::Text(json)) if column.ty == ColumnType::Json => Ok(Cell::Text(json.clone())),
                 Some(default) => column::encode(column.ty, default)
                     .map_err(|why| Failure::new(Code::Schema, format!("the DEFAULT of {} {why}", column.name))),
                 None => Ok(Cell::Null),
@@ -234,11 +240,12 @@ fn unique_by(target: Target<'_>, value: &Value, record: &Value) -> Result<Vec<us
         Code::Schema,
         format!(
             "{} has no plain UNIQUE index on exactly ({}); add to schema.sql: {} and \
-             run `oncehost schema apply {}`",
+             run `oncehost schema apply {}`, which then does: {}",
             table.name,
             script_names(table, &unique),
             missing_unique_ddl(table, &physical),
-            target.plugin
+            target.plugin,
+            ddl::create_index(table, &missing_unique(table, &physical))
         ),
     ))
 }

@@ -10,20 +10,23 @@ use crate::auth::is_tenant;
 use crate::config::Settings;
 use crate::http::problem::Problem;
 use crate::http::reply::{http_date, success_text};
-use crate::idempotency::{self, Caller, Request};
+use crate::idempotency::{self, Caller, Request, key};
 use crate::serve;
 use crate::trace::Origin;
 
 /// Invoke an action: in the running host of the data folder, or here where none runs
 #[derive(Debug, Args)]
-#[command(after_help = "The reply's JSON goes to standard output, an error's to standard error.\n\n\
-    Example: oncehost invoke lane-change lane-change.create-event --key crossing-1 --tenant dev --input @event.json")]
+#[command(
+    after_help = "The reply's JSON goes to standard output, an error's to standard error. --key takes what the header\n\
+    Idempotency-Key takes: order-17, \"order-17\" and %\"order-17\" are one key.\n\n\
+    Example: oncehost invoke lane-change lane-change.create-event --key crossing-1 --input @event.json"
+)]
 pub(super) struct Invoke {
     /// Id of the plugin
     plugin: String,
     /// Full name of the action
     action: String,
-    /// Idempotency key: the same key and input give the same reply again
+    /// Idempotency key, in any form of the header: the same key and input give the same reply again
     #[arg(long)]
     key: Option<String>,
     /// Whose data it is
@@ -32,6 +35,9 @@ pub(super) struct Invoke {
     /// The input: JSON, @FILE, or - for standard input
     #[arg(long, value_name = "JSON", default_value = "{}", allow_hyphen_values = true)]
     input: String,
+    /// Print one JSON document: the reply, with `replayed` and `expires` (null where nothing was recorded) in it
+    #[arg(long)]
+    json: bool,
 }
 
 impl Invoke {
@@ -41,7 +47,7 @@ impl Invoke {
             return Err(Fail::Usage(text.to_owned()));
         }
         let input = input(&self.input)?;
-        let key = self.key.as_deref().map(header_form);
+        let key = self.key.as_deref().map(header_form).transpose()?;
         let path = format!("/plugins/{}/invoke/{}", local::segment(&self.plugin), local::segment(&self.action));
         let mut request = local::request("POST", &path, Some(input.clone()))?;
         let headers = request.headers_mut();
@@ -51,13 +57,14 @@ impl Invoke {
             }
         }
         match local::ask(&settings.data, request).await? {
-            Some(answer) => show(answer),
+            Some(answer) => show(answer, self.json),
             None => self.here(settings, key, input).await,
         }
     }
 
     /// Opens the data and does the call in this process.
     async fn here(self, settings: Settings, key: Option<String>, input: String) -> Result<(), Fail> {
+        let json = self.json;
         let app = serve::open(Settings { dev: true, ..settings })?;
         let key = key.map(String::into_bytes).into_iter().collect();
         let request = Request {
@@ -72,10 +79,7 @@ impl Invoke {
         let id = app.ids.rising(app.clock.now()).to_string();
         app.close().await;
         match called {
-            Ok(reply) => {
-                note_replay(reply.replayed, reply.expires.map(http_date).as_deref());
-                print(&success_text(&reply))
-            }
+            Ok(reply) => tell(&success_text(&reply), reply.replayed, reply.expires.map(http_date).as_deref(), json),
             Err(error) => {
                 eprintln!("{}", Problem::new(&error, &id, true).body);
                 Err(Fail::Said)
@@ -84,20 +88,25 @@ impl Invoke {
     }
 }
 
-fn show(answer: local::Answer) -> Result<(), Fail> {
+fn show(answer: local::Answer, json: bool) -> Result<(), Fail> {
     if !answer.status.is_success() {
         eprintln!("{}", answer.text);
         return Err(Fail::Said);
     }
     let header = |name: &str| answer.headers.get(name).and_then(|value| value.to_str().ok());
-    note_replay(header("idempotent-replayed") == Some("true"), header("idempotency-expires"));
-    print(&answer.text)
+    tell(&answer.text, header("idempotent-replayed") == Some("true"), header("idempotency-expires"), json)
 }
 
-fn note_replay(replayed: bool, expires: Option<&str>) {
+/// Prints a reply; what its headers say is a note for people, or with `--json` part of the document.
+fn tell(text: &str, replayed: bool, expires: Option<&str>, json: bool) -> Result<(), Fail> {
+    if let (true, Some(rest)) = (json, text.strip_prefix('{')) {
+        let expires = serde_json::json!(expires);
+        return print(&format!("{{\"replayed\":{replayed},\"expires\":{expires},{rest}"));
+    }
     if replayed {
         complain(&format!("replayed: done before under this key; the reply is kept until {}", expires.unwrap_or("?")));
     }
+    print(text)
 }
 
 fn input(text: &str) -> Result<String, Fail> {
@@ -117,10 +126,13 @@ fn cannot(what: &str, error: &std::io::Error) -> Fail {
     Fail::Failed(format!("cannot read {what}: {error}"))
 }
 
-/// A key as the header carries it: a structured-field String, or a Display String (RFC 9651) where it is not ASCII.
-fn header_form(key: &str) -> String {
+/// A key, given in any form of the header, as the header carries it: a structured-field String, or a Display String
+/// (RFC 9651) where it is not ASCII.
+fn header_form(given: &str) -> Result<String, Fail> {
     use std::fmt::Write;
-    let mut out = String::new();
+    let key = key::parse(&[given.as_bytes().to_vec()])
+        .map_err(|failure| Fail::Usage(format!("--key: {}", failure.detail)))?;
+    let (key, mut out) = (key.unwrap_or_default(), String::new());
     if key.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
         out.push('"');
         for part in key.chars() {
@@ -140,7 +152,7 @@ fn header_form(key: &str) -> String {
         }
     }
     out.push('"');
-    out
+    Ok(out)
 }
 
 #[cfg(test)]
@@ -149,10 +161,25 @@ mod tests {
 
     #[test]
     fn keys_travel_as_string_or_display_string() {
-        assert_eq!(header_form("a-1"), r#""a-1""#);
-        assert_eq!(header_form(r#"a"b\c"#), r#""a\"b\\c""#);
-        assert_eq!(header_form("键%\"\n"), r#"%"%e9%94%ae%25%22%0a""#);
-        assert_eq!(header_form(""), r#""""#);
+        for (given, header) in [
+            ("a-1", r#""a-1""#),
+            (r#""a-1""#, r#""a-1""#),
+            (r#"%"a-1""#, r#""a-1""#),
+            (r#"a"b\c"#, r#""a\"b\\c""#),
+            (r#""\"a\"""#, r#""\"a\"""#),
+            ("键%\"", r#"%"%e9%94%ae%25%22""#),
+        ] {
+            assert_eq!(header_form(given).unwrap(), header, "{given}");
+            let read = |line: &str| key::parse(&[line.as_bytes().to_vec()]).unwrap();
+            assert_eq!(read(header), read(given), "{given}: what is sent reads back as what was given");
+        }
+    }
+
+    #[test]
+    fn malformed_key_is_wrong_use() {
+        for given in ["", "\"a", "\"a\"b", "a\nb", &"k".repeat(256)] {
+            assert!(matches!(header_form(given), Err(Fail::Usage(text)) if text.contains("1 to 255")), "{given}");
+        }
     }
 
     #[test]

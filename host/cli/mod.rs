@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use tokio::signal::unix::{SignalKind, signal};
 
 use crate::app::StartError;
 use crate::config::{ConfigError, Settings, Sources};
@@ -79,6 +80,9 @@ enum Command {
     Token(token::Token),
 }
 
+/// SIGXFSZ.
+const FILE_TOO_LARGE: i32 = rustix::process::Signal::XFSZ.as_raw();
+
 /// Why a command did not do its work.
 #[derive(Debug, PartialEq, Eq)]
 enum Fail {
@@ -149,6 +153,8 @@ fn run(cli: Cli) -> Result<(), Fail> {
     log::start(&settings, if hosts { "info" } else { "warn" })?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(async {
+        // With somebody who listens, a file that reaches its limit (ulimit -f) is an error of the write, not the end.
+        let _too_large = signal(SignalKind::from_raw(FILE_TOO_LARGE))?;
         match cli.command {
             Command::New(command) => command.run(settings).await,
             Command::Dev(command) => command.run(settings).await,
@@ -198,35 +204,13 @@ mod tests {
 
     #[test]
     fn every_help_has_an_example() {
-        for command in [
-            "",
-            "dev",
-            "schema",
-            "schema plan",
-            "schema apply",
-            "schema status",
-            "invoke",
-            "plugin list",
-            "plugin reload",
-            "events",
-            "events list",
-            "events dead",
-            "events show",
-            "events replay",
-            "events discard",
-            "backup",
-            "restore",
-            "doctor",
-            "serve",
-            "token",
-            "token create",
-            "token list",
-            "token revoke",
-        ] {
-            let line = format!("oncehost {command} --help").replace("  ", " ");
-            let help = parse(&line).unwrap_err().to_string();
-            assert!(help.contains("Example: oncehost"), "{command}: {help}");
+        fn look(command: &mut clap::Command) {
+            let name = command.get_name().to_owned();
+            let help = command.render_long_help().to_string();
+            assert!(help.contains("Example: oncehost"), "{name}: {help}");
+            command.get_subcommands_mut().filter(|below| below.get_name() != "help").for_each(look);
         }
+        look(&mut <Cli as clap::CommandFactory>::command());
     }
 
     #[test]

@@ -1,6 +1,7 @@
 //! A line that shows how far long work is, on a terminal; nothing where nobody looks.
 
 use std::io::{self, IsTerminal, Write};
+use std::time::Duration;
 
 use crate::backup::Progress;
 
@@ -17,9 +18,29 @@ impl Bar {
     }
 
     pub fn show(&mut self, progress: &Progress) {
-        let Some(shown) = &mut self.shown else { return };
         let percent = progress.done.saturating_mul(100).checked_div(progress.total).unwrap_or(100);
-        let line = format!("{} {percent:3}%  {}", self.doing, progress.file);
+        self.say(&format!("{percent:3}%  {}", progress.file));
+    }
+
+    /// Waits for work of which only its end is told, and counts the seconds meanwhile.
+    pub async fn wait_for<R>(mut self, work: impl Future<Output = R>) -> R {
+        let mut work = std::pin::pin!(work);
+        let mut seconds = tokio::time::interval(Duration::from_secs(1));
+        // The first one comes at once: what is quickly done is never shown.
+        seconds.tick().await;
+        for second in 1_u64.. {
+            tokio::select! {
+                biased;
+                done = work.as_mut() => return done,
+                _ = seconds.tick() => self.say(&format!("{second} s")),
+            }
+        }
+        work.await
+    }
+
+    fn say(&mut self, what: &str) {
+        let Some(shown) = &mut self.shown else { return };
+        let line = format!("{} {what}", self.doing);
         if line != *shown {
             // Nobody may be reading.
             let _ = write!(io::stderr().lock(), "\r\x1b[K{line}");

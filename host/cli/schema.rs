@@ -3,6 +3,7 @@
 use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 
+use super::progress::Bar;
 use super::{Fail, local, print};
 use crate::config::Settings;
 use crate::serve;
@@ -19,10 +20,12 @@ pub(super) struct Schema {
 #[derive(Debug, Subcommand)]
 enum Command {
     /// Show the DDL that would be run
-    #[command(after_help = "Example: oncehost schema plan lane-change")]
+    #[command(
+        after_help = "Changes nothing. The exit code is 1 where something stands against the plan.\n\nExample: oncehost schema plan lane-change"
+    )]
     Plan(Choice),
     /// Change the tables
-    #[command(after_help = "Example: oncehost schema apply lane-change --allow-destructive events.note")]
+    #[command(after_help = "Example: oncehost schema apply lane-change --allow-destructive lane_change_event.note")]
     Apply(Choice),
     /// Show which plugins' tables are as schema.sql says
     #[command(after_help = "Example: oncehost schema status --json")]
@@ -49,12 +52,18 @@ impl Schema {
             Command::Status(choice) => (SchemaVerb::Status, choice),
         };
         let Choice { plugin, allow_destructive, json } = choice;
-        let done = ask(&settings, verb, SchemaRequest { plugin, allow_destructive }).await?;
+        let asking = ask(&settings, verb, SchemaRequest { plugin, allow_destructive });
+        let done = Bar::new("schema").wait_for(asking).await?;
         print(&if json { format!("{done:#}") } else { tables::shown(&done) })?;
-        if verb == SchemaVerb::Apply && refused(&done) {
-            return Err(Fail::Failed("not everything was applied; what stands against it is above".to_owned()));
+        if !refused(&done) {
+            return Ok(());
         }
-        Ok(())
+        let short = match verb {
+            SchemaVerb::Apply => "not everything was applied",
+            SchemaVerb::Plan => "not everything can be applied",
+            SchemaVerb::Status => "not everything could be compared",
+        };
+        Err(Fail::Failed(format!("{short}; what stands against it is above")))
     }
 }
 

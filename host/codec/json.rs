@@ -93,7 +93,8 @@ fn convert(value: &Value, rule: Rule, depth: usize) -> Result<Json, Unfit> {
         },
         Value::Text(text) => Json::String(text.clone()),
         Value::BigInt(number) if rule == Rule::Leaving => Json::String(number.to_string()),
-        Value::BigInt(_) => return fail("a BigInt is no JSON value; write String(value)"),
+        Value::Huge(digits) if rule == Rule::Leaving => Json::String(digits.clone()),
+        Value::BigInt(_) | Value::Huge(_) => return fail("a BigInt is no JSON value; write String(value)"),
         Value::Blob(bytes) if rule == Rule::Leaving => Json::String(STANDARD.encode(bytes)),
         Value::Blob(_) => {
             return fail("a Uint8Array is no JSON value; keep it in a BLOB column or write it as a string");

@@ -34,7 +34,11 @@ pub fn normal(text: &str) -> Result<String, &'static str> {
     let year = rest.number(4).ok_or(shape)?;
     let month = rest.after(b'-', 2).ok_or(shape)?;
     let day = rest.after(b'-', 2).ok_or(shape)?;
-    let hour = rest.after(b'T', 2).ok_or("the time of day is missing")?;
+    let hour = match rest.peek() {
+        None => return Err("the time of day is missing"),
+        Some(b' ' | b't') => return Err("between date and time of day stands a capital T"),
+        Some(_) => rest.after(b'T', 2).ok_or(shape)?,
+    };
     let minute = rest.after(b':', 2).ok_or(shape)?;
     let second = if rest.peek() == Some(b':') { rest.after(b':', 2).ok_or(shape)? } else { 0 };
     let millis = rest.fraction()?;
@@ -118,6 +122,9 @@ impl Scanner<'_> {
     /// Minutes east of UTC, up to the end of the text.
     fn offset(&mut self) -> Result<i32, &'static str> {
         let none = "it names no zone; end it with Z, or with an offset such as +08:00";
+        if self.0 == b"z" {
+            return Err("its zone is a small z; write a capital Z");
+        }
         let sign = match self.peek().ok_or(none)? {
             b'Z' if self.0.len() == 1 => return Ok(0),
             b'+' => 1,
@@ -139,6 +146,20 @@ impl Scanner<'_> {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_slip_in_the_form_is_named() {
+        for (came, told) in [
+            ("2026-01-02", "time of day is missing"),
+            ("2026-01-02 03:04:05Z", "capital T"),
+            ("2026-01-02t03:04:05Z", "capital T"),
+            ("2026-01-02T03:04:05z", "capital Z"),
+            ("2026-01-02T03:04:05", "no zone"),
+            ("2026-01-02X03:04:05Z", "not have that form"),
+        ] {
+            assert!(normal(came).unwrap_err().contains(told), "{came}: {:?}", normal(came));
+        }
+    }
 
     #[test]
     fn offsets_are_converted_and_missing_parts_filled() {

@@ -162,7 +162,7 @@ async fn unrelayed(app: &Arc<App>) -> Result<usize, Failure> {
     let db = app.host_db.clone();
     let mut count = blocking(move || db.count_waiting_events()).await??;
     for name in databases(app) {
-        count += look(app, &name, |tx| outbox::count_waiting(tx)).await?.unwrap_or(0);
+        count += look(app, &name, outbox::count_waiting).await?.unwrap_or(0);
     }
     Ok(count)
 }

@@ -57,9 +57,11 @@ pub struct Events {
     accepting: Accepting,
     known: RwLock<Arc<Vec<Known>>>,
     /// One round of each kind at a time in each database.
-    turns: Mutex<BTreeMap<(Round, String), Arc<tokio::sync::Mutex<()>>>>,
+    turns: Mutex<BTreeMap<(Round, String), Turn>>,
     readers: Mutex<BTreeMap<String, Reader>>,
 }
+
+type Turn = Arc<tokio::sync::Mutex<()>>;
 
 /// What is done in rounds.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]

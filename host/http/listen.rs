@@ -11,19 +11,24 @@ use hyper_util::service::TowerToHyperService;
 use tokio::sync::{OwnedSemaphorePermit, Semaphore, watch};
 use tokio::task::JoinSet;
 
+use super::Door;
+use super::wire::Wire;
+use crate::app::App;
+
 /// How long a client may take for a request's head; a connection that is idle for so long is closed.
 const HEAD_TIME: Duration = Duration::from_secs(30);
 /// Bytes of a request's head; and of what is read ahead of use.
 const HEAD_SIZE: usize = 32 << 10;
 const READ_AHEAD: usize = 64 << 10;
 
-/// Serves until `stop` turns true, then accepts no more and lets the requests under way end, at most for `grace`.
+/// Serves until `stop` turns true, then accepts no more and lets the requests under way end, at most for `stop_grace`.
 /// Of more than `connections` at one time the rest wait to be accepted.
-pub async fn serve<L>(mut listener: L, router: Router, connections: usize, stop: watch::Receiver<bool>, grace: Duration)
+pub async fn serve<L>(mut listener: L, app: &Arc<App>, door: Door, connections: usize, stop: watch::Receiver<bool>)
 where
     L: Listener,
     L::Addr: Send,
 {
+    let (router, grace) = (super::router(app.clone(), door), app.settings.stop_grace);
     let places = Arc::new(Semaphore::new(connections));
     let mut open = JoinSet::new();
     let mut stopping = stop.clone();
@@ -33,7 +38,7 @@ where
             () = turned_true(&mut stopping) => break,
             Some(_ended) = open.join_next() => {}
             Some((io, place)) = accept(&mut listener, &places) => {
-                open.spawn(connection(io, router.clone(), stop.clone(), place));
+                open.spawn(connection(Wire::new(io, app.clone()), router.clone(), stop.clone(), place));
             }
         }
     }

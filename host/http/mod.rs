@@ -26,6 +26,7 @@ pub mod problem;
 pub mod reply;
 pub mod tokens;
 mod watch;
+mod wire;
 
 /// The way by which requests come in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -1,6 +1,7 @@
 //! The HTTP cause: an invocation under a caller's key. Also the way in of `oncehost invoke`.
 
 use std::sync::Arc;
+use std::sync::atomic::{AtomicI64, Ordering};
 use std::time::Duration;
 
 use serde_json::{Value as Json, json};
@@ -15,6 +16,7 @@ use crate::plugin::{Action, InputSchema, KeyRule, Kind, Plugin, Replay};
 use crate::script::{EngineLimits, RunLimits};
 use crate::store::Tx;
 use crate::store::keys::{self, KeyId, KeyRecord};
+use crate::suggest;
 use crate::trace::{Facts, Origin};
 
 mod in_flight;
@@ -142,6 +144,7 @@ async fn keyed(
             replay: action.replay,
             reply_kept: millis(app.settings.reply_kept),
             mark_kept: millis(app.settings.mark_kept),
+            began: AtomicI64::new(run.now),
         }),
         None => Box::new(Keyless),
     };
@@ -180,25 +183,17 @@ fn find(app: &App, plugin: &str, action: &str) -> Result<(Arc<Plugin>, Arc<Actio
         if registry.broken.contains_key(plugin) {
             return Err(Failure::new(
                 Code::NotFound,
-                format!("the plugin \"{plugin}\" did not load; its faults are in the host's log"),
+                format!("the plugin \"{plugin}\" did not load; `oncehost plugin list` shows its faults"),
             ));
         }
-        let near = nearest(registry.plugins.keys(), plugin);
+        let near = suggest::hint(plugin, registry.plugins.keys().map(String::as_str));
         return Err(Failure::new(Code::NotFound, format!("there is no plugin \"{plugin}\"{near}")));
     };
     let Some(action) = found.actions.get(action) else {
-        let near = nearest(found.actions.keys(), action);
+        let near = suggest::hint(action, found.actions.keys().map(String::as_str));
         return Err(Failure::new(Code::NotFound, format!("the plugin \"{plugin}\" has no action \"{action}\"{near}")));
     };
     Ok((found.clone(), action.clone()))
-}
-
-fn nearest<'a>(names: impl Iterator<Item = &'a String>, wanted: &str) -> String {
-    names
-        .map(|name| (strsim::jaro_winkler(name, wanted), name))
-        .filter(|(likeness, _)| *likeness > 0.7)
-        .max_by(|a, b| a.0.total_cmp(&b.0))
-        .map_or_else(String::new, |(_, name)| format!("; did you mean \"{name}\"?"))
 }
 
 fn check_input(schema: &InputSchema, input: &Json) -> Option<Failure> {
@@ -277,16 +272,20 @@ struct HttpCall {
     replay: Replay,
     reply_kept: Millis,
     mark_kept: Millis,
+    /// When the intent was first done: set by the claim.
+    began: AtomicI64,
 }
 
 impl Cause for HttpCall {
     /// Compares with the record: none → run, another request → `KEY_REUSED`, a kept reply → that, a mark →
     /// `KEY_EXPIRED`. With `replay: 'rerun'` an equal request runs again.
     fn claim(&self, tx: &Tx, now: Millis) -> Result<Claim, Failure> {
+        self.began.store(now, Ordering::Relaxed);
         let Some(record) = keys::find(tx, &self.id)? else { return Ok(Claim::Run) };
         if now >= record.committed_at.saturating_add(self.mark_kept) {
             return Ok(Claim::Run);
         }
+        self.began.store(record.committed_at, Ordering::Relaxed);
         // The plugin may have changed its list since; the request is compared as it was then.
         let as_then = (record.transient != self.transient)
             .then(|| Fingerprint::new(&self.input, &record.transient, self.subject.as_deref()));
@@ -331,5 +330,12 @@ impl Cause for HttpCall {
 
     fn is_recorded(&self) -> bool {
         true
+    }
+
+    /// Two intents of one key begin at least as far apart as a mark is kept, so they fall into different periods of
+    /// that length. The instant itself would not do: a call that a restored backup has lost is done again, later, and
+    /// is to publish its events under the same ids.
+    fn intent(&self) -> Option<i64> {
+        Some(self.began.load(Ordering::Relaxed).div_euclid(self.mark_kept.max(1)))
     }
 }

@@ -20,12 +20,26 @@ const SAFE: i64 = (1 << 53) - 1;
 pub fn parse(body: &[u8]) -> Result<Json, Failure> {
     let text = std::str::from_utf8(body)
         .map_err(|error| refused(&format!("it is not UTF-8 (byte {})", error.valid_up_to())))?;
+    if text.starts_with('\u{feff}') {
+        return Err(refused("it begins with a byte order mark (U+FEFF); send it without"));
+    }
     if text.trim_start_matches([' ', '\t', '\r', '\n']).is_empty() {
         return Err(refused("it is empty; send the action's input, {} where it takes none"));
     }
     let mut reader = serde_json::Deserializer::from_str(text);
     let value = Strict.deserialize(&mut reader).and_then(|value| reader.end().map(|()| value));
-    value.map_err(|error| refused(&error.to_string()))
+    value.map_err(|error| refused(&plainly(&error.to_string())))
+}
+
+/// What the JSON reader says of surrogates, in words that name the fault.
+fn plainly(why: &str) -> String {
+    let Some((what, place)) = why.split_once(" at line ") else { return why.to_owned() };
+    if what.contains("surrogate") || what == "unexpected end of hex escape" {
+        return format!(
+            "a string holds half of a surrogate pair (\\uD800 to \\uDFFF alone), which is no Unicode character at line {place}"
+        );
+    }
+    why.to_owned()
 }
 
 fn refused(why: &str) -> Failure {
@@ -119,6 +133,8 @@ pub struct Fingerprint {
     pub fields: Vec<u8>,
     /// The names behind `fields`; not kept in the record.
     names: Vec<String>,
+    /// It has no fields, being no object: `an array`, `a string` and the like.
+    other: Option<&'static str>,
 }
 
 /// Top-level fields of which a record keeps hashes.
@@ -146,7 +162,15 @@ impl Fingerprint {
             fields.extend_from_slice(&Sha256::digest(value.as_bytes())[..4]);
             names.push((*name).to_owned());
         }
-        Self { hash: hash.finalize().into(), fields, names }
+        let other = match input {
+            Json::Object(_) => None,
+            Json::Null => Some("null"),
+            Json::Bool(_) => Some("a boolean"),
+            Json::Number(_) => Some("a number"),
+            Json::String(_) => Some("a string"),
+            Json::Array(_) => Some("an array"),
+        };
+        Self { hash: hash.finalize().into(), fields, names, other }
     }
 
     /// One sentence about what differs from the recorded call, naming top-level fields at most. `recorded` is empty
@@ -162,6 +186,12 @@ impl Fingerprint {
             .collect();
         let present = |name: &[u8]| self.fields.chunks_exact(8).any(|field| field[..4] == *name);
         let left_out = recorded.chunks_exact(8).filter(|field| !present(&field[..4])).count();
+        if let Some(other) = self.other {
+            return match recorded.is_empty() {
+                true => format!("the input, {other}, or the caller is another"),
+                false => format!("the input was an object, and is {other} now"),
+            };
+        }
         match (differing.is_empty(), left_out, recorded.is_empty()) {
             (_, _, true) => "the input or the caller is another".to_owned(),
             (false, 0, false) => format!("these fields differ: {}", differing.join(", ")),
@@ -188,6 +218,29 @@ mod tests {
         assert_eq!(hash(r#"{"a":-0}"#), hash(r#"{"a":0.0}"#));
         assert_ne!(hash(r#"{"a":1}"#), hash(r#"{"a":"1"}"#));
         assert_ne!(hash("[1,2]"), hash("[2,1]"));
+    }
+
+    #[test]
+    fn what_is_wrong_with_the_text_is_said_plainly() {
+        for (body, told) in [
+            ("\u{feff}{}", "byte order mark"),
+            (r#"{"a":"\ud800"}"#, "half of a surrogate pair"),
+            (r#"{"a":"\udc00 x"}"#, "half of a surrogate pair"),
+            (r#"{"a":"\ud800x"}"#, "half of a surrogate pair"),
+            (r#"{"a":"\ud800\ud800"}"#, "half of a surrogate pair"),
+            (r#"{"\udfff":1}"#, "half of a surrogate pair"),
+        ] {
+            let failure = parse(body.as_bytes()).unwrap_err();
+            assert!(failure.detail.contains(told), "{body}: {}", failure.detail);
+        }
+    }
+
+    #[test]
+    fn an_input_without_fields_is_told_by_its_kind() {
+        let object = Fingerprint::new(&json!({ "a": 1 }), &[], None);
+        let list = Fingerprint::new(&json!([1]), &[], None);
+        assert_eq!(list.difference(&object.fields), "the input was an object, and is an array now");
+        assert_eq!(list.difference(&[]), "the input, an array, or the caller is another");
     }
 
     #[test]

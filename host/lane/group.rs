@@ -44,11 +44,13 @@ pub(super) struct Turn {
     pub replies: Vec<(usize, Reply)>,
     /// How many of the jobs that are left at the front must now run alone.
     pub alone: usize,
+    /// Why no transaction could begin; what waits behind these jobs would only meet the same.
+    pub shut: Option<Failure>,
 }
 
 impl Turn {
     fn of(replies: impl IntoIterator<Item = Reply>) -> Self {
-        Self { replies: replies.into_iter().enumerate().collect(), alone: 0 }
+        Self { replies: replies.into_iter().enumerate().collect(), alone: 0, shut: None }
     }
 }
 
@@ -63,10 +65,14 @@ pub(super) fn commit_together(
     match attempt(desk, invocations, run) {
         Ok(replies) => Ok(Turn::of(replies)),
         Err(Lost::Parted) => Err(Parted),
-        Err(Lost::Begin(error)) => Ok(Turn::of(vec![Err(InvokeError::from(error)); invocations.len()])),
+        Err(Lost::Begin(error)) => {
+            let failure = Failure::from(error);
+            let replies = vec![Err(InvokeError::from(failure.clone())); invocations.len()];
+            Ok(Turn { shut: Some(failure), ..Turn::of(replies) })
+        }
         Err(Lost::With { before, reply }) => {
             tracing::warn!(before, "an invocation took its group's transaction with it; the others run again, alone");
-            Ok(Turn { replies: vec![(before, reply)], alone: before })
+            Ok(Turn { replies: vec![(before, reply)], alone: before, shut: None })
         }
         Err(Lost::Commit { ran }) => Ok(after_failed_commit(desk, &invocations[..ran], again)),
     }
@@ -87,7 +93,7 @@ fn after_failed_commit(desk: &Desk, invocations: &[Arc<Invocation>], again: bool
         .map(|(index, _)| (index, Err(unknown_outcome().into())))
         .collect();
     let alone = invocations.len() - replies.len();
-    Turn { replies, alone }
+    Turn { replies, alone, shut: None }
 }
 
 fn attempt(desk: &Desk, invocations: &[Arc<Invocation>], run: Run<'_>) -> Result<Vec<Reply>, Lost> {

@@ -2,7 +2,7 @@
 //! and readers beside it. Its door is messages only: work goes in, a reply comes out. Threads start on first use and
 //! end when there is nothing to do.
 
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -152,7 +152,7 @@ impl Lane {
         kind: Kind,
         hold: Option<tokio::sync::OwnedMutexGuard<()>>,
     ) -> Reply {
-        let stuck = self.stuck.load(Ordering::Relaxed);
+        let stuck = self.stuck();
         if stuck >= MOST_STUCK {
             let text = format!(
                 "{stuck} runs of {} were given up and still keep processors busy; it is served again when some have ended",
@@ -269,6 +269,11 @@ impl Lane {
         self.standing().threads.iter().sum()
     }
 
+    /// Threads that still hang in runs that were given up.
+    pub fn stuck(&self) -> usize {
+        self.stuck.load(Ordering::Relaxed)
+    }
+
     /// How it stands at the moment.
     pub fn standing(&self) -> LaneStanding {
         fn look<T: queue::Whose>(door: &Mutex<Door<T>>) -> (usize, usize) {
@@ -285,21 +290,39 @@ impl Lane {
     }
 }
 
-/// Opens a door again whose thread broke off, so that the next call starts a new one. Calls that were in it hear that
-/// their outcome is unknown, unless another thread is left to do them.
-struct Broken<'a, T: Whose>(&'a Mutex<Door<T>>);
+/// Starts a thread in the place of one that broke off.
+type Restart<T> = fn(&Arc<Lane>, &Arc<Queue<T>>, &mut Door<T>) -> Result<(), Failure>;
 
-impl<T: Whose> Drop for Broken<'_, T> {
+/// Takes care of what a thread that breaks off leaves behind: who waits for what it ran hears that the outcome is
+/// unknown, and what is still in its queue goes to another thread.
+struct Broken<T: Whose> {
+    lane: Arc<Lane>,
+    door: fn(&Lane) -> &Mutex<Door<T>>,
+    queue: Arc<Queue<T>>,
+    restart: Restart<T>,
+    /// Set, with the door locked, when the watchdog has relieved the thread: its place and its queue are another's then.
+    relieved: Arc<AtomicBool>,
+}
+
+impl<T: Whose> Drop for Broken<T> {
     fn drop(&mut self) {
         if !std::thread::panicking() {
             return;
         }
-        let mut door = lock(self.0);
-        door.threads = door.threads.saturating_sub(1);
-        let others = door.threads > 0;
-        if let Some(queue) = door.queue.take() {
-            if others { queue.close() } else { queue.abandon() }
+        let mut door = lock((self.door)(&self.lane));
+        if self.relieved.load(Ordering::Relaxed) {
+            self.lane.stuck.fetch_sub(1, Ordering::Relaxed);
+            return;
         }
+        door.threads = door.threads.saturating_sub(1);
+        if door.threads == 0 {
+            let left = !self.queue.is_empty();
+            if !left || (self.restart)(&self.lane, &self.queue, &mut door).is_err() {
+                door.queue = None;
+                self.queue.abandon();
+            }
+        }
+        self.lane.ended.notify_waiters();
     }
 }
 

@@ -1,7 +1,7 @@
 //! Threads that run read actions, each with a connection that cannot write.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::kept::KeptEngine;
 use super::queue::{Queue, Taken};
@@ -16,15 +16,24 @@ struct Reader {
     queue: Arc<Queue<Job>>,
     desk: Option<Arc<Desk>>,
     engine: KeptEngine,
+    /// Whether the watchdog has given this thread's place to another.
+    relieved: Arc<AtomicBool>,
 }
 
 /// Starts one more reader of a lane. The door is locked by the caller.
 pub(super) fn start(lane: &Arc<Lane>, queue: &Arc<Queue<Job>>, door: &mut Door<Job>) -> Result<(), Failure> {
     let (lane, queue) = (lane.clone(), queue.clone());
     spawn(&format!("read {}", lane.plugin), move || {
-        let _broken = Broken(&lane.read);
+        let relieved = Arc::default();
+        let _broken = Broken {
+            lane: lane.clone(),
+            door: |lane| &lane.read,
+            queue: queue.clone(),
+            restart: start,
+            relieved: Arc::clone(&relieved),
+        };
         // Here, since a script engine never leaves its thread.
-        Reader { lane: lane.clone(), queue, desk: None, engine: KeptEngine::default() }.work();
+        Reader { lane: lane.clone(), queue, desk: None, engine: KeptEngine::default(), relieved }.work();
         lane.ended.notify_waiters();
     })?;
     door.threads += 1;
@@ -80,11 +89,12 @@ impl Reader {
             return Ok(desk.clone());
         }
         let shared = self.lane.database.open(Access::Read).map_err(|error| self.lane.closed_database(&error))?;
-        let (lane, queue) = (self.lane.clone(), self.queue.clone());
+        let (lane, queue, relieved) = (self.lane.clone(), self.queue.clone(), self.relieved.clone());
         // A reader has no backlog beyond the run that got stuck, but calls may wait that only it would have taken.
         let desk = Desk::new(shared, self.lane.metrics.clone(), move |_| {
             let mut door = lock(&lane.read);
             door.threads -= 1;
+            relieved.store(true, Ordering::Relaxed);
             lane.stuck.fetch_add(1, Ordering::Relaxed);
             if !queue.is_empty()
                 && let Err(failure) = start(&lane, &queue, &mut door)

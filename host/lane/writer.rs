@@ -1,7 +1,7 @@
 //! The one thread that writes a plugin's database.
 
 use std::sync::Arc;
-use std::sync::atomic::Ordering;
+use std::sync::atomic::{AtomicBool, Ordering};
 
 use super::group::{Parted, commit_together};
 use super::queue::{Queue, Taken};
@@ -23,6 +23,8 @@ struct Writer {
     queue: Arc<Queue<Work>>,
     desk: Option<Arc<Desk>>,
     engine: KeptEngine,
+    /// Whether the watchdog has given this thread's place to another.
+    relieved: Arc<AtomicBool>,
 }
 
 /// Starts the writer of a lane. The door is locked by the caller.
@@ -34,9 +36,16 @@ pub(super) fn start(
 ) -> Result<(), Failure> {
     let (lane, queue) = (lane.clone(), queue.clone());
     spawn(&format!("write {}", lane.plugin), move || {
-        let _broken = Broken(&lane.write);
+        let relieved = Arc::default();
+        let _broken = Broken {
+            lane: lane.clone(),
+            door: |lane| &lane.write,
+            queue: queue.clone(),
+            restart: |lane, queue, door| start(lane, queue, None, door),
+            relieved: Arc::clone(&relieved),
+        };
         // Here, since a script engine never leaves its thread.
-        let mut writer = Writer { lane: lane.clone(), queue, desk: None, engine: KeptEngine::default() };
+        let mut writer = Writer { lane: lane.clone(), queue, desk: None, engine: KeptEngine::default(), relieved };
         let ended = resumed.map_or(Ok(()), |(shared, jobs)| {
             let desk = writer.sit_down(shared);
             writer.serve(&desk, jobs)
@@ -67,11 +76,8 @@ impl Writer {
             let desk = match self.desk() {
                 Ok(desk) => desk,
                 Err(failure) => {
-                    // All that waits, since each try to open may take as long as a lock is waited for.
                     refuse(work, &failure);
-                    while let Some(work) = self.queue.try_take() {
-                        refuse(work, &failure);
-                    }
+                    self.refuse_all(&failure);
                     continue;
                 }
             };
@@ -118,6 +124,16 @@ impl Writer {
             crate::crash_point!("before-replies");
             alone = alone.saturating_sub(1) + turn.alone;
             answer(desk, turn.replies);
+            if let Some(failure) = turn.shut {
+                self.refuse_all(&failure);
+            }
+        }
+    }
+
+    /// Refuses all that waits, since each try may take as long as a lock is waited for.
+    fn refuse_all(&self, failure: &Failure) {
+        while let Some(work) = self.queue.try_take() {
+            refuse(work, failure);
         }
     }
 
@@ -142,9 +158,11 @@ impl Writer {
 
     fn sit_down(&mut self, shared: Shared) -> Arc<Desk> {
         let (lane, queue, connection) = (self.lane.clone(), self.queue.clone(), shared.clone());
+        let relieved = self.relieved.clone();
         let desk = Desk::new(shared, self.lane.metrics.clone(), move |jobs| {
             let mut door = lock(&lane.write);
             // The stuck thread no longer counts as one that works.
+            relieved.store(true, Ordering::Relaxed);
             lane.stuck.fetch_add(1, Ordering::Relaxed);
             door.threads -= 1;
             if let Err(failure) = start(&lane, &queue, Some((connection.clone(), jobs)), &mut door) {

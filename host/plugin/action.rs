@@ -2,9 +2,9 @@
 
 use serde_json::Value as Json;
 
-use super::fault::did_you_mean;
 use super::read::Reader;
 use super::{Action, InputSchema, KeyRule, Kind, Replay};
+use crate::suggest;
 
 const FIELDS: [&str; 5] = ["kind", "key", "replay", "transient", "input"];
 
@@ -44,7 +44,7 @@ fn check_transient(text: &str, it: &Reader<'_>, schema: &Json) {
     let closed = schema.get("additionalProperties") == Some(&Json::Bool(false));
     let Some(properties) = schema.get("properties").and_then(Json::as_object).filter(|_| closed) else { return };
     if !properties.contains_key(text) && schema.get("patternProperties").is_none() {
-        let hint = did_you_mean(text, properties.keys().map(String::as_str));
+        let hint = suggest::hint(text, properties.keys().map(String::as_str));
         it.fault(format!("names \"{text}\", which `input` does not allow{hint}"));
     }
 }
@@ -52,6 +52,9 @@ fn check_transient(text: &str, it: &Reader<'_>, schema: &Json) {
 fn input(schema: &Reader<'_>) -> Option<InputSchema> {
     if !schema.value.is_object() && !schema.value.is_boolean() {
         schema.fault("must be a JSON Schema, an object such as { type: 'object', properties: { … } }");
+        return None;
+    }
+    if !references_hold(schema) {
         return None;
     }
     // Formats too: an author who writes `date-time` means it.
@@ -63,8 +66,47 @@ fn input(schema: &Reader<'_>) -> Option<InputSchema> {
             for step in pointer.split('/').skip(1) {
                 at = at.step(&step.replace("~1", "/").replace("~0", "~"));
             }
-            at.fault(format!("is no valid JSON Schema: {error}"));
+            if pointer.ends_with("/type") {
+                at.fault(format!("is no type of JSON Schema{}: {TYPES} or an array of some", near_type(at.value)));
+            } else {
+                at.fault(format!("is no valid JSON Schema: {error}"));
+            }
             None
         }
     }
+}
+
+const TYPES: &str = "there are string, number, integer, boolean, object, array, null,";
+
+fn near_type(value: &Json) -> String {
+    let known = ["string", "number", "integer", "boolean", "object", "array", "null"];
+    value.as_str().map_or_else(String::new, |written| suggest::hint(written, known))
+}
+
+/// Whether each `$ref` leads to a place within the schema; one that does not is noted.
+fn references_hold(schema: &Reader<'_>) -> bool {
+    let mut hold = true;
+    let mut waiting = vec![schema.again()];
+    while let Some(it) = waiting.pop() {
+        if let Some((reference, text)) =
+            it.field("$ref").and_then(|it| it.value.as_str().map(|text| (it.again(), text)))
+        {
+            let place = text.strip_prefix('#');
+            // A name (`#item`) is for the schema's own `$anchor` to say.
+            let within = place.is_some_and(|at| !at.starts_with('/') || schema.value.pointer(at).is_some());
+            if !within {
+                hold = false;
+                reference.fault(match place {
+                    Some(at) => format!("is \"{text}\", and the schema has nothing at {at}"),
+                    None => format!("is \"{text}\": only places within the schema can be meant, \"#/$defs/NAME\""),
+                });
+            }
+        }
+        match it.value {
+            Json::Object(_) => waiting.extend(it.members().into_iter().map(|(_, member)| member)),
+            Json::Array(_) => waiting.extend(it.items()),
+            Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => {}
+        }
+    }
+    hold
 }

@@ -11,9 +11,10 @@ use std::path::{Path, PathBuf};
 use oxc_sourcemap::{SourceMap, Token};
 
 use super::compile::{self, Dialect, Names, Source, Unit};
-use super::fault::did_you_mean;
 use super::resolve::{Resolver, package_name};
 use super::{Code, Fault, Module};
+
+use crate::suggest;
 
 /// Collects a plugin's modules from its entries.
 pub(super) struct Bundler<'p> {
@@ -21,18 +22,18 @@ pub(super) struct Bundler<'p> {
     /// The folder's name, which faults begin with.
     folder: &'p str,
     resolver: Resolver,
-    files: Vec<File>,
+    pub(super) files: Vec<File>,
     index: HashMap<PathBuf, usize>,
     faults: Vec<Fault>,
 }
 
-struct File {
-    path: PathBuf,
+pub(super) struct File {
+    pub path: PathBuf,
     /// Relative to the plugin's folder, with `/`.
     shown: String,
     source: String,
     /// `None` where the file has faults of its own.
-    unit: Option<Unit>,
+    pub unit: Option<Unit>,
     /// The files that the unit's requests mean; `None` where there is a fault instead.
     slots: Vec<Option<usize>>,
 }
@@ -49,7 +50,7 @@ pub(super) struct Bundle {
 
 /// What a name of a module is.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Found {
+pub(super) enum Found {
     /// A binding of a file, or (`None`) its namespace.
     Value(usize, Option<String>),
     /// A type, which is not there at run time.
@@ -174,15 +175,22 @@ impl<'p> Bundler<'p> {
         let mut broken: Vec<bool> = Vec::with_capacity(self.files.len());
         let mut seams = Vec::with_capacity(self.files.len());
         let whole = self.whole();
-        for index in 0..self.files.len() {
+        let asked = self.asked();
+        for (index, asked) in asked.iter().enumerate() {
             let before = self.faults.len();
             self.check_imports(index);
-            let values = self.values(index);
+            let mut values = self.values(index);
+            if let Some(asked) = asked {
+                values.retain(|name, _| asked.holds(name));
+            }
             let file = &self.files[index];
             broken.push(self.faults.len() > before || file.unit.is_none() || file.slots.contains(&None));
             // Whoever sees the namespace object sees the order of its members; whoever is in a cycle sees it unfinished.
             let settles = !whole.contains(&index) && !self.is_in_cycle(index);
-            let seam = file.unit.as_ref().map(|unit| Seam::new(unit, &values, settles, whole.contains(&index)));
+            let seam = file
+                .unit
+                .as_ref()
+                .map(|unit| Seam::new(unit, &values, settles, whole.contains(&index), asked.is_some()));
             seams.push(seam.unwrap_or_default());
             exports.push(values.into_keys().collect());
         }
@@ -268,19 +276,19 @@ impl<'p> Bundler<'p> {
                 None => format!("`{specifier}` exports nothing"),
             };
         }
-        let hint = did_you_mean(name, names.iter().map(String::as_str));
+        let hint = suggest::hint(name, names.iter().map(String::as_str));
         let list: Vec<&str> = names.iter().take(10).map(String::as_str).collect();
         let list = if list.is_empty() { "nothing".to_owned() } else { list.join(", ") };
         let more = if names.len() > 10 { ", …" } else { "" };
         format!("`{specifier}` does not export `{name}`{hint} (it exports {list}{more})")
     }
 
-    fn slot(&self, index: usize, slot: usize) -> Option<usize> {
+    pub(super) fn slot(&self, index: usize, slot: usize) -> Option<usize> {
         self.files[index].slots.get(slot).copied().flatten()
     }
 
     /// ResolveExport of the specification.
-    fn find(&self, index: usize, name: &str, seen: &mut HashSet<(usize, String)>) -> Found {
+    pub(super) fn find(&self, index: usize, name: &str, seen: &mut HashSet<(usize, String)>) -> Found {
         if !seen.insert((index, name.to_owned())) {
             return Found::Missing;
         }
@@ -395,13 +403,16 @@ struct Seam {
 }
 
 impl Seam {
-    /// `settles` says that nobody reads an export before the module has run.
-    fn new(unit: &Unit, values: &BTreeMap<String, Exported>, settles: bool, whole: bool) -> Self {
-        let Names { define, import, exports, global, slot: slots, .. } = &unit.names;
-        let globals = unit.globals.join(", ");
+    /// `settles` says that nobody reads an export before the module has run; `passes_on` that the file does nothing but
+    /// give the exports, and imports no more than they need.
+    fn new(unit: &Unit, values: &BTreeMap<String, Exported>, settles: bool, whole: bool, passes_on: bool) -> Self {
+        let Names { define, import, exports, global, slot: slots, tick, left, .. } = &unit.names;
+        // A parameter, whose value the engine need not check as it does with `let`.
+        let left = unit.ticks.then_some(left.as_str());
+        let globals = unit.globals.iter().copied().chain(left).collect::<Vec<_>>().join(", ");
         let (mut before, mut after) = (String::new(), String::new());
         // The inner function is called plainly, so that `this` is undefined whoever calls the factory, and how.
-        let _ = write!(before, "({define} => (function ({import}, {exports}, {global}) {{ \"use strict\"; ");
+        let _ = write!(before, "({define} => (function ({import}, {exports}, {global}, {tick}) {{ \"use strict\"; ");
         let _ = write!(before, "(function ({globals}) {{");
         for (name, Exported { value, constant }) in values {
             let name = quoted(name);
@@ -411,7 +422,11 @@ impl Seam {
                 let _ = write!(before, " {define}({exports}, {name}, () => {value});");
             }
         }
-        for slot in 0..unit.requests.len() {
+        let used = |slot: &usize| {
+            let (space, member) = (format!("{slots}{slot}"), format!("{slots}{slot}["));
+            values.values().any(|of| of.value == space || of.value.starts_with(&member))
+        };
+        for slot in (0..unit.requests.len()).filter(|slot| !passes_on || used(slot)) {
             let _ = write!(before, " const {slots}{slot} = {import}({slot});");
         }
         before.push('\n');

@@ -1,11 +1,11 @@
 //! One source file: TypeScript in, the body of a factory out.
 //!
 //! Types are stripped, not checked. A compiled module is a JavaScript *expression* that evaluates to a factory
-//! `(function (__import, __exports, __global) { "use strict"; … })`. `__import(i)` gives the namespace object of the
+//! `(function (__import, __exports, __global, __tick) { "use strict"; … })`. `__import(i)` gives the namespace object of the
 //! module in import slot `i`, evaluating it first if nobody has; exports are live getters on `__exports`, in place
 //! before anything of the module runs, so that modules in a cycle see each other's functions, or plain values put there
 //! at the end where nobody can tell the difference; `__global` is what the module sees as `globalThis`, an object of this
-//! run, where it is given. This file makes the body and says what it imports and exports; `bundle.rs` joins the files and
+//! run, where it is given; `__tick` is for `ticks.rs`. This file makes the body and says what it imports and exports; `bundle.rs` joins the files and
 //! adds the exports.
 
 use std::collections::BTreeSet;
@@ -24,6 +24,7 @@ use oxc_sourcemap::SourceMap;
 
 use super::refuse;
 use super::rewrite;
+use super::ticks;
 
 /// Something wrong at a byte offset of the source.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -59,6 +60,8 @@ pub(super) struct Unit {
     pub names: Names,
     /// Names under which it reaches for the global object.
     pub globals: Vec<&'static str>,
+    /// It counts heavy operations (see `ticks.rs`).
+    pub ticks: bool,
     /// It has no module syntax and uses `require`, `module` or `exports`.
     pub commonjs: bool,
 }
@@ -111,6 +114,9 @@ pub(super) struct Names {
     pub default: String,
     /// Holds the value of a `config` once somebody asked.
     pub config: String,
+    /// Gives how many heavy operations may go by, and what is left of them.
+    pub tick: String,
+    pub left: String,
 }
 
 impl Names {
@@ -130,6 +136,8 @@ impl Names {
             slot: unused("__m"),
             default: unused("__default"),
             config: unused("__config"),
+            tick: unused("__tick"),
+            left: unused("__left"),
         }
     }
 }
@@ -207,6 +215,7 @@ fn compile_any(source: &str, dialect: Dialect) -> Result<Unit, Vec<Flaw>> {
     }
     let names = Names::for_source(source);
     let joints = rewrite::rewrite(&allocator, &mut program, &done.scoping, &names);
+    let ticks = ticks::mark(&allocator, &mut program, &names);
     let (body, map) = print(&program);
     let values: BTreeSet<&String> = joints.exports.iter().map(|export| &export.name).collect();
     let types = types.into_iter().filter(|name| !values.contains(name)).collect();
@@ -221,6 +230,7 @@ fn compile_any(source: &str, dialect: Dialect) -> Result<Unit, Vec<Flaw>> {
         types,
         names,
         globals,
+        ticks,
         commonjs,
     })
 }
@@ -257,6 +267,7 @@ pub(super) fn compile_json(source: &str) -> Result<Unit, Vec<Flaw>> {
         types: BTreeSet::new(),
         names: Names::for_source(""),
         globals: Vec::new(),
+        ticks: false,
         commonjs: false,
     })
 }

@@ -4,7 +4,7 @@ use std::cmp::Ordering;
 
 use serde_json::Value as Json;
 
-use super::fault::did_you_mean;
+use crate::suggest;
 
 const OPERATORS: [&str; 10] = ["eq", "ne", "gt", "gte", "lt", "lte", "in", "notIn", "isNull", "startsWith"];
 /// Levels of `or` within `or`, and conditions in all.
@@ -124,7 +124,7 @@ fn check(name: &str, operator: &str, operand: &Json) -> Result<(), String> {
         "startsWith" if operand.is_string() => Ok(()),
         "startsWith" => wrong("a string"),
         _ => {
-            let hint = did_you_mean(operator, OPERATORS);
+            let hint = suggest::hint(operator, OPERATORS);
             Err(format!("\"{name}\": there is no operator \"{operator}\"{hint} (there are {})", OPERATORS.join(", ")))
         }
     }

@@ -87,16 +87,3 @@ pub(super) fn bare(error: &serde_json::Error) -> String {
     let text = error.to_string();
     text.split(" at line ").next().unwrap_or_default().to_owned()
 }
-
-/// `, did you mean "x"?` where a known name is close to what was written.
-pub(super) fn did_you_mean<'n>(written: &str, known: impl IntoIterator<Item = &'n str>) -> String {
-    let lower = written.to_lowercase();
-    let close = known
-        .into_iter()
-        .map(|name| (strsim::damerau_levenshtein(&lower, &name.to_lowercase()), name))
-        .filter(|(distance, name)| {
-            *distance <= 1 + name.len().max(written.len()) / 4 && *distance < name.len().min(written.len())
-        })
-        .min_by_key(|(distance, _)| *distance);
-    close.map_or_else(String::new, |(_, name)| format!(", did you mean \"{name}\"?"))
-}

@@ -3,9 +3,10 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::Flow;
-use super::fault::did_you_mean;
 use super::manifest::{is_event_type, retry};
 use super::read::{Reader, kind};
+
+use crate::suggest;
 
 /// What the plugin has that a flow may name.
 pub(super) struct Known<'k> {
@@ -123,7 +124,7 @@ fn after_of(after: &Reader<'_>, ids: &[&str]) -> Vec<usize> {
         if found.is_none() {
             it.fault(format!(
                 "names the step \"{text}\", which is not there{}",
-                did_you_mean(text, ids.iter().copied())
+                suggest::hint(text, ids.iter().copied())
             ));
         }
         found
@@ -221,13 +222,13 @@ fn check_from(from: &Reader<'_>, paths: &Paths<'_>) {
             if !paths.seed.iter().any(|seed| seed == key || camel(seed) == key) {
                 let known = paths.seed.iter().map(String::as_str);
                 let list = if paths.seed.is_empty() { "it lists none".to_owned() } else { paths.seed.join(", ") };
-                let hint = did_you_mean(key, known);
+                let hint = suggest::hint(key, known);
                 from.fault(format!("is \"{text}\", but `job.seed` has no key \"{key}\"{hint} ({list})"));
             }
         }
         ("run", Some(key)) if RUN.contains(&key) && parts.next().is_none() => {}
         ("run", Some(key)) => {
-            let hint = did_you_mean(key, RUN);
+            let hint = suggest::hint(key, RUN);
             from.fault(format!("is \"{text}\"{hint} (there are run.{})", RUN.join(", run.")));
         }
         ("steps", Some(id)) => check_from_step(from, text, id, paths),
@@ -245,7 +246,7 @@ fn check_from_step(from: &Reader<'_>, text: &str, id: &str, paths: &Paths<'_>) {
             "is \"{text}\", but the step \"{id}\" does not end before this one begins: add it to `after`"
         ));
     }
-    let hint = did_you_mean(id, paths.all.iter().map(|step| step.id));
+    let hint = suggest::hint(id, paths.all.iter().map(|step| step.id));
     from.fault(format!("is \"{text}\", but there is no step \"{id}\"{hint}"));
 }
 
@@ -274,7 +275,7 @@ fn check_target(step: &Reader<'_>, inputs: Option<&Reader<'_>>, target: &str, na
     };
     let Some(name) = constant.text() else { return };
     if !names.contains(name) {
-        let hint = did_you_mean(name, names.iter().copied());
+        let hint = suggest::hint(name, names.iter().copied());
         let place = if target == "script" { format!("scripts/{name}.ts") } else { "handlers/".to_owned() };
         constant.fault(format!("names the {target} \"{name}\", which is not there (looked in {place}){hint}"));
     }

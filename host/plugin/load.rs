@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
 use super::bundle::{Bundle, Bundler};
-use super::fault::{did_you_mean, line_of};
+use super::fault::line_of;
 use super::files::{self, SourceFile};
 use super::flow::Known;
 use super::manifest::Manifest;
@@ -18,6 +18,7 @@ use crate::clock::Millis;
 use crate::failure::Failure;
 use crate::schema::{self, Schema};
 use crate::script::{Engine, EngineLimits, Exports, ScriptError};
+use crate::suggest;
 
 /// The engine that evaluates `config`, made once for a whole load and again only when it is spent.
 #[derive(Default)]
@@ -47,7 +48,7 @@ impl Evaluator {
 /// All faults; there is at least one.
 pub(super) fn load(dir: &Path, folder: &str, now: Millis, evaluator: &mut Evaluator) -> Result<Plugin, Vec<Fault>> {
     let root = dir.canonicalize().map_err(|error| vec![Fault::in_file(folder, format!("cannot be read: {error}"))])?;
-    let mut loader = Loader { root: &root, folder, faults: Vec::new(), read: Vec::new() };
+    let mut loader = Loader { root: &root, folder, faults: Vec::new(), read: Vec::new(), manifest: String::new() };
     let handlers = files::find(&root, folder, "handlers", &mut loader.faults);
     let events = files::find(&root, folder, "events", &mut loader.faults);
     let scripts = files::find(&root, folder, "scripts", &mut loader.faults);
@@ -106,6 +107,8 @@ struct Loader<'l> {
     faults: Vec<Fault>,
     /// Path and text of everything that was read.
     read: Vec<(String, String)>,
+    /// The text of `plugin.json`.
+    manifest: String,
 }
 
 impl Loader<'_> {
@@ -132,7 +135,11 @@ impl Loader<'_> {
         let faults = self.faults.len();
         let Some(text) = self.text("plugin.json") else {
             if self.faults.len() == faults {
-                let message = "is not there any more; put it back, or remove the folder to take the plugin away";
+                let message = format!(
+                    "is missing: put it back, or write one, {{ \"id\": \"{}\", \"version\": \"0.1.0\" }}; to take the plugin \
+                     away, remove the folder",
+                    self.folder
+                );
                 self.faults.push(Fault::in_file(file, message));
             }
             return Manifest::default();
@@ -142,12 +149,31 @@ impl Loader<'_> {
         let events: BTreeSet<&str> = events.iter().map(|file| file.name.as_str()).collect();
         let manifest = manifest::read(&Reader::root(&value, "plugin.json", &findings), &events);
         self.faults.extend(locate::in_json(&file, &text, findings.into_inner()));
+        self.manifest = text;
         manifest
+    }
+
+    /// Those of `sharedTables` that `schema.sql` has; the others are faults of `plugin.json`.
+    fn shared_tables(&mut self, sql: &str, named: &[String]) -> Vec<String> {
+        // Where the tables themselves have faults, nobody knows what is missing.
+        let Ok(schema) = schema::parse(sql, &[]) else { return named.to_vec() };
+        let mut unknown = Vec::new();
+        for (at, name) in named.iter().enumerate().filter(|(_, name)| !schema.tables.contains_key(*name)) {
+            let hint = suggest::hint(name, schema.tables.keys().map(String::as_str));
+            unknown.push(Finding {
+                path: vec!["sharedTables".to_owned(), at.to_string()],
+                key: false,
+                message: format!("`sharedTables[{at}]` names \"{name}\", which is no table of schema.sql{hint}"),
+            });
+        }
+        self.faults.extend(locate::in_json(&self.shown("plugin.json"), &self.manifest, unknown));
+        named.iter().filter(|name| schema.tables.contains_key(*name)).cloned().collect()
     }
 
     fn schema(&mut self, manifest: &Manifest) -> Schema {
         let text = self.text("schema.sql").unwrap_or_default();
-        match schema::parse(&text, &manifest.shared_tables) {
+        let shared = self.shared_tables(&text, &manifest.shared_tables);
+        match schema::parse(&text, &shared) {
             Ok(schema) => schema,
             Err(faults) => {
                 let file = self.shown("schema.sql");
@@ -259,7 +285,7 @@ impl Checks<'_, '_> {
         let exports = &self.bundle.exports[entry];
         let file = self.file(&self.code.modules[entry].path);
         if !exports.contains("handle") {
-            let hint = did_you_mean("handle", exports.iter().map(String::as_str));
+            let hint = suggest::hint("handle", exports.iter().map(String::as_str));
             let message = format!("exports no `handle`{hint}: write `export function handle(input, ctx) {{ … }}`");
             self.loader.faults.push(Fault::in_file(file.clone(), message));
         }

@@ -5,11 +5,11 @@ use std::time::Duration;
 
 use serde_json::{Map, Value as Json};
 
-use super::fault::did_you_mean;
 use super::read::Reader;
 use super::{EventFilter, Permissions, PluginLimits, Schedule, Subscription};
 use crate::backoff::Retry;
 use crate::cron::Cron;
+use crate::suggest;
 
 /// Everything that `plugin.json` says.
 #[derive(Debug, Default)]
@@ -132,7 +132,7 @@ fn permissions(list: &Reader<'_>) -> Permissions {
                     Err(message) => it.fault(message),
                 },
                 _ => {
-                    let hint = did_you_mean(other, PERMISSIONS);
+                    let hint = suggest::hint(other, PERMISSIONS);
                     it.fault(format!("\"{other}\" is no permission{hint} (there are {})", PERMISSIONS.join(", ")));
                 }
             },
@@ -256,7 +256,7 @@ fn handler(it: &Reader<'_>, events: &BTreeSet<&str>) -> Option<String> {
     let name = text.strip_prefix("events/").map(|name| name.replace('/', "."));
     let Some(name) = name.filter(|name| events.contains(name.as_str())) else {
         let known: Vec<String> = events.iter().map(|name| format!("events/{}", name.replace('.', "/"))).collect();
-        let hint = did_you_mean(text, known.iter().map(String::as_str));
+        let hint = suggest::hint(text, known.iter().map(String::as_str));
         it.fault(format!("is \"{text}\", but there is no file {}.ts{hint}", text.strip_suffix(".ts").unwrap_or(text)));
         return None;
     };

@@ -30,8 +30,10 @@ mod refuse;
 mod registry;
 mod resolve;
 mod rewrite;
+mod shake;
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;
+mod ticks;
 pub mod watch;
 
 pub use event_filter::EventFilter;

@@ -7,8 +7,8 @@ use std::time::Duration;
 
 use serde_json::Value as Json;
 
-use super::fault::did_you_mean;
 use crate::config::duration;
+use crate::suggest;
 
 /// Something wrong at a member or an element of a document.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -62,7 +62,7 @@ impl<'v> Reader<'v> {
         for name in members.keys().filter(|name| !known.contains(&name.as_str())) {
             let mut path = self.path.clone();
             path.push(name.clone());
-            let hint = did_you_mean(name, known.iter().copied());
+            let hint = suggest::hint(name, known.iter().copied());
             let message = format!("unknown field `{name}` in `{}`{hint} (known are {})", self.shown, known.join(", "));
             self.note(path, true, message);
         }
@@ -162,7 +162,7 @@ impl<'v> Reader<'v> {
         let text = self.text()?;
         let found = words.iter().position(|word| *word == text);
         if found.is_none() {
-            let hint = did_you_mean(text, words.iter().copied());
+            let hint = suggest::hint(text, words.iter().copied());
             let list = words.iter().map(|word| format!("\"{word}\"")).collect::<Vec<_>>().join(" or ");
             self.fault(format!("must be {list}, it is \"{text}\"{hint}"));
         }

@@ -20,6 +20,9 @@ const NO_CJS_EXPORT: &str =
 const TOP_LEVEL_AWAIT: &str = "`await` outside of a function is not possible here: modules are evaluated at once, for each invocation. \
      Move it into `handle` or a function that `handle` calls";
 
+/// Functions within functions: the engine's compiler calls itself for each.
+const MAX_FUNCTIONS: u32 = 500;
+
 /// All refused forms in a program.
 pub(super) fn flaws(program: &Program<'_>, scoping: &Scoping, record: &ModuleRecord<'_>, package: bool) -> Vec<Flaw> {
     let mut check = Check { scoping, flaws: Vec::new(), package, depth: 0 };
@@ -66,9 +69,13 @@ impl Check<'_> {
         self.is_global(identifier).then(|| identifier.name.as_str())
     }
 
-    fn nested(&mut self, visit: impl FnOnce(&mut Self)) {
+    fn nested(&mut self, at: Span, visit: impl FnOnce(&mut Self)) {
         self.depth += 1;
-        visit(self);
+        if self.depth <= MAX_FUNCTIONS {
+            visit(self);
+        } else if self.depth == MAX_FUNCTIONS + 1 {
+            self.refuse(at, format!("more than {MAX_FUNCTIONS} functions within one another: nest less"));
+        }
         self.depth -= 1;
     }
 }
@@ -169,18 +176,18 @@ impl<'a> Visit<'a> for Check<'_> {
     }
 
     fn visit_function(&mut self, it: &Function<'a>, flags: ScopeFlags) {
-        self.nested(|check| walk::walk_function(check, it, flags));
+        self.nested(it.span, |check| walk::walk_function(check, it, flags));
     }
 
     fn visit_arrow_function_expression(&mut self, it: &ArrowFunctionExpression<'a>) {
-        self.nested(|check| walk::walk_arrow_function_expression(check, it));
+        self.nested(it.span, |check| walk::walk_arrow_function_expression(check, it));
     }
 
     fn visit_property_definition(&mut self, it: &PropertyDefinition<'a>) {
-        self.nested(|check| walk::walk_property_definition(check, it));
+        self.nested(it.span, |check| walk::walk_property_definition(check, it));
     }
 
     fn visit_static_block(&mut self, it: &StaticBlock<'a>) {
-        self.nested(|check| walk::walk_static_block(check, it));
+        self.nested(it.span, |check| walk::walk_static_block(check, it));
     }
 }

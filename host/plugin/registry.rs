@@ -20,7 +20,7 @@ pub(super) const STACK: usize = 256 << 20;
 const READS: usize = 5;
 
 impl Registry {
-    /// Loads every folder below `dir` that holds a `plugin.json`. One with a fault does not hinder the others. `now`
+    /// Loads every folder below `dir` that holds a `plugin.json` or something else of a plugin. One with a fault does not hinder the others. `now`
     /// is what the plugins will say about when they were loaded.
     ///
     /// # Errors
@@ -89,6 +89,10 @@ impl Reload<'_> {
                 next.plugins.extend(plugins.pop().map(|(_, plugin)| (id, plugin)));
             } else {
                 next.broken.extend(doubled(&id, &plugins));
+                // The folder that is called as the plugin is, unless another one serves already.
+                let served = plugins.iter().any(|(folder, _)| self.served.contains_key(folder));
+                let named = plugins.iter().find(|(folder, _)| *folder == id && !served);
+                next.plugins.extend(named.map(|(_, plugin)| (id.clone(), plugin.clone())));
                 next.doubled.extend(plugins.into_iter().map(|(folder, _)| folder));
             }
         }
@@ -171,18 +175,24 @@ impl Reload<'_> {
     }
 }
 
-/// Which of several folders owns an id, and with it the data under that id, cannot be guessed: none of them loads.
+/// Which of several folders owns an id, and with it the data under that id, cannot be guessed: it is a fault of all.
 fn doubled(id: &str, plugins: &[(String, Arc<Plugin>)]) -> Vec<(String, Vec<Fault>)> {
     let fault = |folder: &String| {
-        let others = plugins.iter().map(|(other, _)| other.as_str()).filter(|other| other != folder);
-        let others = others.collect::<Vec<_>>().join(", ");
-        let message = format!("the id \"{id}\" is that of {others} too: give each plugin its own");
+        let others = plugins.iter().map(|(other, _)| other).filter(|other| *other != folder);
+        let others = others.map(|other| format!("{other}/plugin.json")).collect::<Vec<_>>().join(", ");
+        let message = format!(
+            "the id \"{id}\" is that of {others} too, and one id has one set of data: give each plugin its own, or take one \
+             folder away"
+        );
         (folder.clone(), vec![Fault::in_file(format!("{folder}/plugin.json"), message)])
     };
     plugins.iter().map(|(folder, _)| fault(folder)).collect()
 }
 
-/// Names of the sub-folders that hold a `plugin.json`, or gave a plugin that is loaded, sorted.
+/// What a folder has that is meant as a plugin.
+const PARTS: [&str; 6] = ["plugin.json", "handlers", "events", "flows", "scripts", "schema.sql"];
+
+/// Names of the sub-folders that are meant as plugins, or gave one that is loaded, sorted.
 fn folders(dir: &Path, known: &BTreeSet<String>) -> Result<Vec<String>, io::Error> {
     let mut folders = Vec::new();
     for entry in fs::read_dir(dir)? {
@@ -190,7 +200,8 @@ fn folders(dir: &Path, known: &BTreeSet<String>) -> Result<Vec<String>, io::Erro
         let name = entry.file_name().to_string_lossy().into_owned();
         let skipped = name.starts_with('.') || name == "node_modules";
         let path = entry.path();
-        if !skipped && (path.join("plugin.json").is_file() || known.contains(&name) && path.is_dir()) {
+        let meant = known.contains(&name) || PARTS.iter().any(|part| path.join(part).exists());
+        if !skipped && meant && path.is_dir() {
             folders.push(name);
         }
     }

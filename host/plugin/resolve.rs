@@ -6,7 +6,7 @@ use std::path::{Component, Path, PathBuf};
 
 use oxc_resolver::{ResolveError, ResolveOptions};
 
-use super::fault::did_you_mean;
+use crate::suggest;
 
 const SDK: &str = "@oncehost/sdk";
 /// The endings of what can be imported, in the order in which they are tried where a specifier has none.
@@ -169,7 +169,7 @@ fn neighbour(specifier: &str, wanted: &Path) -> String {
         .filter(|name| !name.starts_with('.') && name != written_stem)
         .map(|name| format!("{front}{name}"))
         .collect();
-    did_you_mean(&format!("{front}{written_stem}"), names.iter().map(String::as_str))
+    suggest::hint(&format!("{front}{written_stem}"), names.iter().map(String::as_str))
 }
 
 fn stem(name: &str) -> &str {

@@ -88,6 +88,7 @@ pub fn came(value: &Value) -> String {
         | Value::Null
         | Value::Bool(_)
         | Value::BigInt(_)
+        | Value::Huge(_)
         | Value::Text(_)
         | Value::Blob(_)
         | Value::Date(_)

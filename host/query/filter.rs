@@ -25,6 +25,20 @@ pub enum Filter {
     Column(usize, Test),
 }
 
+impl Filter {
+    /// Whether it asks for one value of the primary key, so that at most one row passes.
+    pub fn names_one(&self, table: &Table) -> bool {
+        let Filter::All(all) = self else { return false };
+        let is_given = |name: &String| {
+            all.iter().any(|part| match part {
+                Filter::Column(at, Test::Compare(Compare::Eq, _)) => table.columns[*at].name == *name,
+                Filter::Column(..) | Filter::All(_) | Filter::Any(_) => false,
+            })
+        };
+        table.primary_key.iter().all(is_given)
+    }
+}
+
 /// A test of one column. NULL passes none but `Ne`, `NotIn` and `IsNull(true)`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Test {
@@ -79,7 +93,53 @@ pub fn parse(table: &Table, value: &Value, purpose: Purpose) -> Result<Filter, F
     if purpose == Purpose::Change && filter == Filter::All(Vec::new()) {
         return Err(Failure::contract("an empty where would match every row; say which ones, e.g. { id: { eq: id } }"));
     }
+    if purpose == Purpose::Change && always(table, &filter) {
+        return Err(Failure::contract(
+            "this where matches every row, whatever stands in it (a column that is NOT NULL always passes isNull: false); \
+             say which ones, e.g. { id: { eq: id } }",
+        ));
+    }
     Ok(filter)
+}
+
+/// Whether every row that the table can hold passes.
+fn always(table: &Table, filter: &Filter) -> bool {
+    match filter {
+        Filter::All(all) => all.iter().all(|part| always(table, part)),
+        Filter::Any(any) => any.iter().any(|part| always(table, part)) || both_null_tests(any),
+        Filter::Column(at, test) => table.columns[*at].not_null && passes_all(test),
+    }
+}
+
+/// Whether a test passes for every value but NULL: no value lies outside what it takes.
+fn passes_all(test: &Test) -> bool {
+    match test {
+        Test::IsNull(truth) => !truth,
+        Test::Compare(Compare::Gte, cell) => match cell {
+            Cell::Bool(truth) => !truth,
+            Cell::Integer(number) => *number == i64::MIN,
+            Cell::Text(text) => text.is_empty(),
+            Cell::Blob(bytes) => bytes.is_empty(),
+            Cell::Null | Cell::Real(_) => false,
+        },
+        Test::Compare(Compare::Lte, cell) => matches!(cell, Cell::Bool(true) | Cell::Integer(i64::MAX)),
+        Test::In(cells) => cells.contains(&Cell::Bool(true)) && cells.contains(&Cell::Bool(false)),
+        Test::StartsWith(prefix) => prefix.is_empty(),
+        Test::Compare(..) | Test::NotIn(_) => false,
+    }
+}
+
+/// Whether one branch asks that a column is NULL and another that it is not.
+fn both_null_tests(any: &[Filter]) -> bool {
+    let alone = |branch: &Filter| match branch {
+        Filter::All(tests) => match tests.as_slice() {
+            [Filter::Column(at, Test::IsNull(truth))] => Some((*at, *truth)),
+            _ => None,
+        },
+        Filter::Any(_) | Filter::Column(..) => None,
+    };
+    let tests: Vec<(usize, bool)> = any.iter().filter_map(alone).collect();
+    tests.iter().any(|(at, truth)| tests.contains(&(*at, !truth)))
 }
 
 struct Parser<'a> {
@@ -264,6 +324,7 @@ fn has_undefined(value: &Value) -> bool {
         | Value::Bool(_)
         | Value::Int(_)
         | Value::BigInt(_)
+        | Value::Huge(_)
         | Value::Real(_)
         | Value::Text(_)
         | Value::Blob(_)

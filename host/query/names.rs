@@ -71,15 +71,6 @@ pub fn column(table: &Table, name: &str) -> Result<usize, Failure> {
 
 /// `; did you mean "total"?`, or nothing where no name is near.
 pub fn suggestion(came: &str, names: &[&str]) -> String {
-    if came.len() > 64 {
-        return String::new();
-    }
-    let plain = |name: &str| name.replace(['_', '-', '$'], "").to_lowercase();
-    let came = plain(came);
-    let near = names
-        .iter()
-        .map(|name| (strsim::osa_distance(&came, &plain(name)), *name))
-        .filter(|(distance, name)| *distance <= (name.len() / 3).max(1))
-        .min_by_key(|(distance, _)| *distance);
-    near.map(|(_, name)| format!("; did you mean {name:?}?")).unwrap_or_default()
+    let near = crate::suggest::nearest(came, names.iter().copied());
+    near.map(|name| format!("; did you mean {name:?}?")).unwrap_or_default()
 }

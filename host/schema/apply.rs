@@ -7,6 +7,7 @@ use super::inspect::{self, rows};
 use super::plan::{Plan, plan};
 use super::{Schema, SchemaError, diff, record};
 use crate::clock::Millis;
+use crate::codec::time;
 
 /// What `apply` did.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -44,9 +45,15 @@ pub struct Status {
     pub state: State,
     /// Of the last apply; `None` before the first.
     pub version: Option<i64>,
-    /// Milliseconds since 1970.
+    /// Milliseconds since 1970; ISO 8601 in JSON.
+    #[serde(rename = "appliedAt", serialize_with = "shown")]
     pub applied_at: Option<Millis>,
     pub plan: Plan,
+}
+
+#[expect(clippy::ref_option, reason = "serde hands it so")]
+fn shown<S: serde::Serializer>(at: &Option<Millis>, serializer: S) -> Result<S::Ok, S::Error> {
+    at.map(time::shown).serialize(serializer)
 }
 
 /// Compares a database with `wanted`. Only reads.
@@ -114,11 +121,14 @@ fn transact(
                 }
                 _ => SchemaError::Database(error),
             })?;
+            crate::crash_point!("schema-statement");
         }
     }
     check(&transaction, wanted)?;
     let version = record::write(&transaction, wanted, now)?;
+    crate::crash_point!("schema-before-commit");
     transaction.commit().map_err(SchemaError::from)?;
+    crate::crash_point!("schema-after-commit");
     Ok(Applied { version, plan })
 }
 

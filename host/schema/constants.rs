@@ -24,7 +24,11 @@ pub(super) fn constant(expr: &Expr, ty: ColumnType) -> Result<Option<Value>, Str
         (ColumnType::Boolean, Plain::Bool(value)) => Value::Bool(value),
         (ColumnType::Text, Plain::Text(text)) => Value::Text(without_nul(text)?),
         (ColumnType::Blob, Plain::Hex(digits)) => Value::Blob(bytes(&digits)?),
-        (ColumnType::Json, Plain::Text(text)) => Value::Text(canonical_json(&text)?),
+        (ColumnType::Json, Plain::Text(text)) => match canonical_json(&text)? {
+            // As everywhere in a JSON column: the value `null` is NULL.
+            null if null == "null" => return Ok(None),
+            json => Value::Text(json),
+        },
         (ColumnType::Timestamp, Plain::Text(text)) => Value::Text(canonical_time(&text)?),
         _ => return Err(format!("{expr} does not fit the type {}: write {}", ty.name(), example(ty))),
     };

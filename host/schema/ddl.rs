@@ -42,7 +42,7 @@ pub(super) fn literal(value: &Value) -> String {
             let digits: String = bytes.iter().map(|byte| format!("{byte:02x}")).collect();
             format!("X'{digits}'")
         }
-        Value::Null | Value::Undefined | Value::Array(_) | Value::Object(_) => "NULL".into(),
+        Value::Null | Value::Undefined | Value::Huge(_) | Value::Array(_) | Value::Object(_) => "NULL".into(),
     }
 }
 
@@ -114,7 +114,7 @@ pub fn create_table(table: &Table, name: &str) -> String {
 }
 
 /// ALTER TABLE … ADD COLUMN.
-pub(super) fn add_column(table: &Table, added: &Column) -> String {
+pub fn add_column(table: &Table, added: &Column) -> String {
     format!("ALTER TABLE {} ADD COLUMN {}", quote(&table.name), column(table, added))
 }
 

@@ -230,21 +230,3 @@ fn indexes(conn: &Connection, table: &mut Table, odd: &mut Vec<String>, live: &m
     }
     Ok(())
 }
-
-/// Whether the database, now, has a unique key on exactly `columns` of `table` (physical names, without
-/// `tenant_id`) that every row is under: not partial, not over expressions, comparing bytes. `createIfAbsent` may
-/// only lean on such a one (G5).
-///
-/// # Errors
-/// When the database cannot be read.
-pub fn live_unique(conn: &Connection, table: &Table, columns: &[&str]) -> Result<bool, SchemaError> {
-    let names: Vec<String> = columns.iter().map(|&name| name.to_owned()).collect();
-    let mut wanted = super::ddl::key_columns(table, &names);
-    wanted.sort();
-    let fits = |index: &RawIndex| {
-        let mut own = index.columns.clone();
-        own.sort();
-        index.unique && index.odd.is_none_or(|odd| odd == FALLING) && own == wanted
-    };
-    Ok(raw_indexes(conn, &table.name)?.iter().any(fits))
-}

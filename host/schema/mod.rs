@@ -218,24 +218,36 @@ impl Table {
     }
 
     /// Whether the primary key or a unique index covers exactly these columns (physical names, in any order).
-    /// What the database really has may differ: ask `inspect::live_unique`.
+    /// What the database really has may differ; `createIfAbsent` finds out as it runs.
     pub fn has_plain_unique(&self, columns: &[&str]) -> bool {
-        let same = |key: &[String]| {
-            key.len() == columns.len()
-                && key.iter().all(|name| columns.contains(&name.as_str()))
-                && columns.iter().all(|name| key.iter().any(|own| own == name))
-        };
-        same(&self.primary_key) || self.indexes.iter().any(|index| index.unique && same(&index.columns))
+        same_columns(&self.primary_key, columns) || self.plain_unique(columns).is_some()
     }
+
+    /// The unique index that `schema.sql` declares on exactly these columns, if it does.
+    pub fn plain_unique(&self, columns: &[&str]) -> Option<&Index> {
+        self.indexes.iter().find(|index| index.unique && same_columns(&index.columns, columns))
+    }
+}
+
+fn same_columns(key: &[String], columns: &[&str]) -> bool {
+    key.len() == columns.len()
+        && key.iter().all(|name| columns.contains(&name.as_str()))
+        && columns.iter().all(|name| key.iter().any(|own| own == name))
+}
+
+/// The unique index that `table` has not and would need on `columns` (physical names).
+pub fn missing_unique(table: &Table, columns: &[&str]) -> Index {
+    let mut name = index_name(&table.name, columns);
+    if table.indexes.iter().any(|index| index.name == name) {
+        name = index_name(&table.name, &[columns, &["unique"]].concat());
+    }
+    Index { name, columns: columns.iter().map(|&name| name.to_owned()).collect(), unique: true, line: 0 }
 }
 
 /// The line that would have to be added to `schema.sql` for `table` to have a unique index on `columns` (physical
 /// names).
 pub fn missing_unique_ddl(table: &Table, columns: &[&str]) -> String {
-    let mut name = index_name(&table.name, columns);
-    if table.indexes.iter().any(|index| index.name == name) {
-        name = index_name(&table.name, &[columns, &["unique"]].concat());
-    }
+    let Index { name, columns, .. } = missing_unique(table, columns);
     format!("CREATE UNIQUE INDEX {name} ON {} ({});", table.name, columns.join(", "))
 }
 
@@ -257,9 +269,5 @@ pub(crate) const MAX_INDEX_NAME: usize = 63;
 
 /// ` (did you mean X?)` where one of `names` is close to `word`, otherwise nothing.
 pub(crate) fn did_you_mean<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
-    let close = |name: &str| strsim::damerau_levenshtein(word, name);
-    match names.map(|name| (close(name), name)).min() {
-        Some((distance, name)) if distance <= 1 + word.len() / 4 => format!(" (did you mean {name}?)"),
-        _ => String::new(),
-    }
+    crate::suggest::nearest(word, names).map_or_else(String::new, |name| format!(" (did you mean {name}?)"))
 }

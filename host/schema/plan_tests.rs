@@ -93,7 +93,6 @@ fn shared_tables_have_no_tenant_and_count_nothing_by_themselves() {
     bring(&mut conn, &wanted);
     conn.execute_batch("INSERT INTO lanes VALUES (7, 'left')").unwrap();
     assert!(conn.execute_batch("INSERT INTO lanes (name) VALUES ('right')").is_err());
-    assert!(inspect::live_unique(&conn, &wanted.tables["lanes"], &["n"]).unwrap());
 }
 
 #[test]
@@ -344,33 +343,6 @@ fn changes_by_hand_are_explained_and_taken_back() {
         assert_eq!(names.first().copied(), allow, "{by_hand}: {names:?}");
         bring(&mut conn, &wanted);
     }
-}
-
-#[test]
-fn only_a_plain_unique_index_counts_for_create_if_absent() {
-    let wanted = schema(&format!("{TABLE} CREATE UNIQUE INDEX t_s ON t (s);"));
-    let table = &wanted.tables["t"];
-    let unique = |by_hand: &str| {
-        let mut conn = database();
-        bring(&mut conn, &wanted);
-        conn.execute_batch(by_hand).unwrap();
-        inspect::live_unique(&conn, table, &["s"]).unwrap()
-    };
-    assert!(unique(""));
-    assert!(!unique("DROP INDEX t_s"));
-    for index in [
-        "t (tenant_id, s COLLATE NOCASE)",
-        "t (tenant_id, s) WHERE n > 0",
-        "t (tenant_id, lower(s))",
-        "t (s)",
-        "t (tenant_id, s, n)",
-    ] {
-        assert!(!unique(&format!("DROP INDEX t_s; CREATE UNIQUE INDEX t_s ON {index}")), "{index}");
-    }
-    assert!(!unique("DROP INDEX t_s; CREATE INDEX t_s ON t (tenant_id, s)"));
-    let conn = with(TABLE);
-    assert!(inspect::live_unique(&conn, table, &["id"]).unwrap());
-    assert!(!inspect::live_unique(&conn, table, &["n"]).unwrap());
 }
 
 #[test]

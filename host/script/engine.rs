@@ -7,7 +7,7 @@ use rquickjs::context::EvalOptions;
 use rquickjs::promise::PromiseState;
 use rquickjs::{Array, CatchResultExt, Context, Ctx, Function, Persistent, Promise, Runtime, Value as JsValue};
 
-use super::errors::Judge;
+use super::errors::{Judge, UNAWAITED};
 use super::limits::Stop;
 use super::output::to_json;
 use super::realm::{self, Hooks};
@@ -252,7 +252,8 @@ fn handled(ctx: &Ctx<'_>, judge: &Judge<'_>, call: &Call<'_>, begin: Persistent<
         to_json(&mut walk, &value).map_err(|trouble| unwritten(ctx, judge, trouble.into_failure("the result")))
     });
     drain(ctx, judge);
-    complain(ctx, judge);
+    let unawaited = unawaited(ctx, judge, outcome.is_ok());
+    let outcome = unawaited.map_or(outcome, |error| Err((error, false)));
     match (judge.state.stopped(), outcome) {
         (Some(_), Err((ScriptError::Limit { what, position }, _))) => {
             Err((ScriptError::Limit { what, position }, true))
@@ -283,7 +284,7 @@ fn settle<'js>(ctx: &Ctx<'js>, judge: &Judge<'_>, returned: JsValue<'js>) -> Ran
     };
     while promise.state() == PromiseState::Pending && judge.state.stopped().is_none() && ctx.execute_pending_job() {}
     // The handler's own promise is awaited: its rejection is the outcome, not something unhandled.
-    judge.state.rejected(ctx, returned, JsValue::new_undefined(ctx.clone()), true);
+    judge.state.awaited(ctx, returned);
     match promise.result::<JsValue<'js>>() {
         Some(Ok(value)) => Ok(value),
         Some(Err(_)) => Err(judge.pending(ctx)),
@@ -308,27 +309,25 @@ fn drain(ctx: &Ctx<'_>, judge: &Judge<'_>) {
     while judge.state.stopped().is_none() && ctx.execute_pending_job() {}
 }
 
-/// Logs rejections that nobody waited for.
-fn complain(ctx: &Ctx<'_>, judge: &Judge<'_>) {
-    let rejections = judge.state.rejections.take();
-    if judge.state.stopped().is_some() {
-        return;
-    }
+/// What nobody waited for and failed: the first such rejection fails a run that did well otherwise, since it was not
+/// done whole; the others are logged.
+fn unawaited(ctx: &Ctx<'_>, judge: &Judge<'_>, did_well: bool) -> Option<ScriptError> {
+    let (rejections, more) = judge.state.take_rejections();
+    let mut failed = None;
     for (_, reason) in rejections {
+        if judge.state.stopped().is_some() {
+            return None;
+        }
         let Ok(reason) = reason.restore(ctx) else { continue };
-        let told = match judge.hooks.describe(ctx, &reason) {
-            Ok((text, stack)) => {
-                let (stack, _) = judge.stack(&stack.unwrap_or_default());
-                format!("{}\n{stack}", text.unwrap_or_default())
-            }
-            Err(_) => {
-                ctx.catch();
-                "an error that cannot be read".to_owned()
-            }
-        };
-        let line = format!("a promise was rejected and nothing awaited it: {}", told.trim_end());
-        judge.state.log(Level::Warn, line);
+        let error = judge.unawaited(ctx, &reason);
+        if did_well && failed.is_none() {
+            failed = Some(error);
+        } else if let ScriptError::Thrown { message, stack, .. } = error {
+            judge.state.log(Level::Warn, format!("{message}\n{stack}").trim_end().to_owned());
+        }
     }
+    let unread = || ScriptError::Thrown { message: UNAWAITED.to_owned(), stack: String::new(), position: None };
+    failed.or_else(|| (did_well && more).then(unread))
 }
 
 /// Why a result could not be written.

@@ -4,12 +4,18 @@ use rquickjs::{Array, Ctx, String as JsString, Value as JsValue};
 
 use super::limits::{Stop, sentence};
 use super::output::to_json;
-use super::realm::{Hooks, PRELUDE};
+use super::realm::{Described, Hooks, PRELUDE};
 use super::state::State;
 use super::walk::Walk;
 use super::{EngineLimits, ScriptError};
 use crate::failure::{Failure, Position};
 use crate::plugin::Code;
+
+pub(super) const UNAWAITED: &str =
+    "a promise was rejected and nobody awaited it (put `await` in front of the call, or return its promise)";
+const THROW_AN_ERROR: &str = "throw new Error('what went wrong'), or a BizError for what the caller should know";
+const LOCKED: &str = "globals, built-ins and what the host hands out are locked, since nothing may outlive an \
+     invocation: keep a value in a module variable, which lives for one invocation, and in the store what must last";
 
 /// All that is needed to judge an exception.
 pub(super) struct Judge<'a> {
@@ -19,19 +25,37 @@ pub(super) struct Judge<'a> {
     pub code: &'a Code,
 }
 
+const TIMERS: &str = "there are no timers here: use a 'sleep' step of a flow";
+const FILES: &str = "a plugin's code has no place on the disk: import what it needs";
+const WEAK: &str = "weak references would show when memory is reclaimed: use WeakMap";
+
 /// Names that other places have as globals, and what to do without them.
-const MISSING: [(&str, &str); 12] = [
+const MISSING: [(&str, &str); 26] = [
     ("Intl", "there are no locales here: format in the client, or with a library"),
-    ("setTimeout", "there are no timers here: use a 'sleep' step of a flow"),
+    ("Temporal", "it is not there yet: use Date, or a library"),
+    ("setTimeout", TIMERS),
     ("setInterval", "there are no timers here: use a schedule"),
-    ("setImmediate", "there are no timers here: use a flow"),
+    ("setImmediate", TIMERS),
+    ("clearTimeout", TIMERS),
+    ("clearInterval", TIMERS),
     ("process", "this is not Node: settings are in ctx.settings"),
+    ("Deno", "this is not Deno: settings are in ctx.settings"),
+    ("Bun", "this is not Bun: settings are in ctx.settings"),
     ("Buffer", "this is not Node: use Uint8Array, TextEncoder, atob and btoa"),
+    ("global", "this is not Node: use globalThis"),
+    ("__dirname", FILES),
+    ("__filename", FILES),
     ("require", "modules are ES modules here: use import"),
     ("module", "modules are ES modules here: use export"),
-    ("eval", "no code is made from strings here"),
+    ("exports", "modules are ES modules here: use export"),
+    ("eval", "no code is made from strings here: write the function in the plugin's source"),
+    ("WebAssembly", "only the plugin's own TypeScript runs here"),
     ("window", "this is not a browser: use globalThis"),
-    ("WeakRef", "weak references would show when memory is reclaimed: use WeakMap"),
+    ("document", "this is not a browser: there are no pages here"),
+    ("localStorage", "this is not a browser: keep things in the store"),
+    ("XMLHttpRequest", "calls to the outside belong in a script step of a flow, which has fetch"),
+    ("WeakRef", WEAK),
+    ("FinalizationRegistry", WEAK),
     ("performance", "time stands still within a run: use Date.now()"),
 ];
 
@@ -48,7 +72,7 @@ impl Judge<'_> {
         if let Some(stop) = self.state.stopped() {
             // An error of the engine's own making, which no script has seen: reading it runs no code.
             let stack = thrown.as_exception().and_then(rquickjs::Exception::stack).unwrap_or_default();
-            return (self.limit(stop, self.stack(&stack).1), true);
+            return (self.limit(stop, self.stack(&stack, &[]).1), true);
         }
         self.state.grace();
         // An exhausted heap has no room for an error object: the exception is null. So is `throw null`, but
@@ -68,10 +92,9 @@ impl Judge<'_> {
     }
 
     fn thrown<'js>(&self, ctx: &Ctx<'js>, thrown: &JsValue<'js>) -> rquickjs::Result<(ScriptError, bool)> {
-        let (message, raw) = self.hooks.describe(ctx, thrown)?;
-        let (stack, position) = self.stack(&raw.unwrap_or_default());
-        let message = message.unwrap_or_else(|| "an error whose message is not Unicode text".to_owned());
-        match message.as_str() {
+        let described = self.hooks.describe(ctx, thrown)?;
+        let (stack, position) = self.stack(&described.stack, described.classes.as_deref().unwrap_or_default());
+        match described.text.as_str() {
             text if text.starts_with("InternalError: out of memory") || text == "InternalError: string too long" => {
                 return Ok((self.limit(Stop::Memory, position), true));
             }
@@ -91,8 +114,23 @@ impl Judge<'_> {
         if let Some(why) = self.hooks.discard_facts(ctx, thrown)? {
             return Ok((ScriptError::Discard { why: why.as_string().map(bounded).unwrap_or_default() }, false));
         }
-        let message = hinted(message);
-        Ok((ScriptError::Thrown { message, stack, position }, false))
+        Ok((ScriptError::Thrown { message: told(described), stack, position }, false))
+    }
+
+    /// A rejection that nobody waited for, as an error of the run.
+    pub fn unawaited<'js>(&self, ctx: &Ctx<'js>, reason: &JsValue<'js>) -> ScriptError {
+        let (described, stack, position) = match self.hooks.describe(ctx, reason) {
+            Ok(described) => {
+                let (stack, position) = self.stack(&described.stack, described.classes.as_deref().unwrap_or_default());
+                (told(described), stack, position)
+            }
+            Err(_) => {
+                ctx.catch();
+                ("an error that cannot be read".to_owned(), String::new(), None)
+            }
+        };
+        let message = format!("{UNAWAITED}: {described}");
+        ScriptError::Thrown { message, stack, position }
     }
 
     fn business<'js>(
@@ -123,9 +161,9 @@ impl Judge<'_> {
     }
 
     /// Maps a stack to the TypeScript source, without the host's own frames; and the place where it was thrown. The
-    /// engine takes an error's stack where it is made, so that the frames of an error class's constructors come first:
-    /// by the custom of capital initials, those are passed over where another frame follows.
-    pub fn stack(&self, raw: &str) -> (String, Option<Position>) {
+    /// engine takes an error's stack where it is made, so that the frames of its classes' constructors come first:
+    /// those are passed over where another frame follows.
+    pub fn stack(&self, raw: &str, classes: &[String]) -> (String, Option<Position>) {
         let (mut first, mut thrown_at) = (None, None);
         let mut lines = Vec::new();
         for line in raw.lines() {
@@ -139,8 +177,9 @@ impl Judge<'_> {
             match self.code.position(place.path, place.line, place.column) {
                 Some(position) => {
                     lines.push(format!("{before}{position}{after}"));
-                    if !before.trim_start().trim_start_matches("at ").starts_with(char::is_uppercase) {
-                        thrown_at.get_or_insert(position.clone());
+                    let function = before.trim_start().trim_start_matches("at ").trim_end_matches('(').trim_end();
+                    if thrown_at.is_none() && !classes.iter().any(|class| class == function) {
+                        thrown_at = Some(position.clone());
                     }
                     first.get_or_insert(position);
                 }
@@ -179,11 +218,21 @@ fn bounded(text: &JsString<'_>) -> String {
     }
 }
 
-/// Adds the way out where a global is missed that other places have.
-fn hinted(message: String) -> String {
-    let missed = message.strip_prefix("ReferenceError: ").and_then(|rest| rest.strip_suffix(" is not defined"));
-    match missed.and_then(|name| MISSING.iter().find(|(missing, _)| *missing == name)) {
-        Some((_, hint)) => format!("{message} ({hint})"),
-        None => message,
+/// What was thrown, with the way out where it is known.
+fn told(described: Described) -> String {
+    let text = described.text;
+    if described.classes.is_none() {
+        let text = if described.plain { format!("the text {text:?}") } else { text };
+        return format!("{text} was thrown, which is no Error and has no place in the source: {THROW_AN_ERROR}");
     }
+    let missed = text.strip_prefix("ReferenceError: ").and_then(|rest| rest.strip_suffix(" is not defined"));
+    if let Some((_, hint)) = missed.and_then(|name| MISSING.iter().find(|(missing, _)| *missing == name)) {
+        return format!("{text} ({hint})");
+    }
+    let locked = text.strip_prefix("TypeError: ").is_some_and(|rest| {
+        matches!(rest, "object is not extensible" | "could not delete property" | "property is not configurable")
+            || rest.ends_with("' is read-only")
+            || rest.ends_with("' of a built-in")
+    });
+    if locked { format!("{text} ({LOCKED})") } else { text }
 }

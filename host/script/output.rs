@@ -49,11 +49,7 @@ fn write<'js>(walk: &mut Walk<'_, 'js>, out: &mut String, value: &JsValue<'js>, 
     } else if value.is_null() {
         out.push_str("null");
     } else if value.is_big_int() {
-        let text = walk
-            .hooks
-            .decimal(walk.ctx, value)?
-            .ok_or_else(|| Trouble::refused("is a BigInt of more than 4,096 bits"))?;
-        walk.spend(text.len())?;
+        let text = walk.digits(value)?;
         string(walk, out, &text)?;
     } else if value.is_symbol() {
         return Err(Trouble::refused("is a symbol, which has no JSON form"));

@@ -29,6 +29,18 @@ pub(super) struct Hooks {
     collected: Kept,
 }
 
+/// Something that was thrown, in words.
+pub(super) struct Described {
+    /// A bounded picture of it.
+    pub text: String,
+    /// It is a string, and the picture is its text.
+    pub plain: bool,
+    /// As the engine gives it; empty for what is no `Error`.
+    pub stack: String,
+    /// The names of its classes, the nearest first; `None` for what is no `Error`.
+    pub classes: Option<Vec<String>>,
+}
+
 impl Hooks {
     pub fn object_prototype<'js>(&self, ctx: &Ctx<'js>) -> JsResult<Object<'js>> {
         self.object_prototype.clone().restore(ctx)
@@ -45,11 +57,17 @@ impl Hooks {
         Ok((answer.get(0)?, answer.get(1)?))
     }
 
-    /// A bounded text for anything that was thrown, and its stack. May run the script's code.
-    pub fn describe<'js>(&self, ctx: &Ctx<'js>, thrown: &JsValue<'js>) -> JsResult<(Option<String>, Option<String>)> {
+    /// What anything that was thrown is in words. May run the script's code.
+    pub fn describe<'js>(&self, ctx: &Ctx<'js>, thrown: &JsValue<'js>) -> JsResult<Described> {
         let answer: Array<'js> = self.describe.clone().restore(ctx)?.call((thrown.clone(),))?;
         let text = |index| answer.get::<rquickjs::String<'js>>(index).ok().and_then(|text| text.to_string().ok());
-        Ok((text(0), text(1)))
+        let stack = text(1);
+        Ok(Described {
+            text: text(0).unwrap_or_else(|| "a text that is not Unicode".to_owned()),
+            plain: stack.is_none(),
+            stack: stack.unwrap_or_default(),
+            classes: text(2).map(|names| names.lines().map(str::to_owned).collect()),
+        })
     }
 
     /// The place in the run's list of failures of a host's error.

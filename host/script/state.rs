@@ -35,8 +35,12 @@ const BINDINGS: [(Binding, [&str; 3]); 11] = [
 
 /// Bytes that the arguments of one call may hold: they leave the engine's heap, so its limit does not bound them.
 const MOST_ARGUMENT_BYTES: usize = 8 << 20;
-/// Rejections that are remembered for the log.
+/// Rejections that are remembered one by one.
 const MOST_REJECTIONS: usize = 64;
+
+/// What some operations in a row may take before each of them is looked at; and how many there are in such a row.
+const HEAVY: Duration = Duration::from_millis(1);
+const MOST_HEAVY: i32 = 15;
 
 type Kept = Persistent<JsValue<'static>>;
 
@@ -47,13 +51,17 @@ pub(super) struct State {
     pub limits: RefCell<RunLimits>,
     deadline: Cell<Option<Instant>>,
     stop: Cell<Option<Stop>>,
+    /// When the script last asked for a budget, and what it was given.
+    asked: Cell<(Option<Instant>, i32)>,
     calls: Cell<u32>,
     lines: Cell<u32>,
     random: RefCell<Option<ChaCha8Rng>>,
     /// Every failure that the script was given, so that one thrown on is told as it was.
     pub failures: RefCell<Vec<Failure>>,
     /// Promises that were rejected with nobody waiting: promise and reason.
-    pub rejections: RefCell<Vec<(Kept, Kept)>>,
+    rejections: RefCell<Vec<(Kept, Kept)>>,
+    /// How many more there are, beyond those.
+    forgotten: Cell<u32>,
     pub hooks: RefCell<Option<Rc<Hooks>>>,
     /// Limits that the run came up against, by their names.
     pub hits: RefCell<Vec<&'static str>>,
@@ -70,6 +78,7 @@ impl State {
         self.lines.set(0);
         self.hits.borrow_mut().clear();
         self.stop.set(None);
+        self.asked.set((None, 0));
         self.deadline.set(Instant::now().checked_add(call.limits.time));
     }
 
@@ -78,7 +87,7 @@ impl State {
         self.host.replace(None);
         self.random.replace(None);
         self.failures.borrow_mut().clear();
-        self.rejections.borrow_mut().clear();
+        self.take_rejections();
         self.deadline.set(None);
         self.stop.set(None);
     }
@@ -89,6 +98,20 @@ impl State {
             self.stop.set(Some(Stop::Time));
         }
         self.stop.get()
+    }
+
+    /// How many heavy operations may go by until this is asked again: none where they prove to take long. Less than
+    /// none where the run must stop.
+    fn budget(&self) -> i32 {
+        if self.stopped().is_some() {
+            return -1;
+        }
+        let now = Instant::now();
+        let (before, given) = self.asked.replace((Some(now), 0));
+        let long = before.is_none_or(|before| now - before > HEAVY);
+        let next = if long { 0 } else { (given * 2 + 1).min(MOST_HEAVY) };
+        self.asked.set((Some(now), next));
+        next
     }
 
     /// Lets the prelude describe what was thrown, for a short while beyond the deadline.
@@ -248,10 +271,27 @@ impl State {
         let mut rejections = self.rejections.borrow_mut();
         let promise = Persistent::save(ctx, promise);
         if handled {
+            let before = rejections.len();
             rejections.retain(|(known, _)| *known != promise);
+            if rejections.len() == before {
+                self.forgotten.set(self.forgotten.get().saturating_sub(1));
+            }
         } else if rejections.len() < MOST_REJECTIONS {
             rejections.push((promise, Persistent::save(ctx, reason)));
+        } else {
+            self.forgotten.set(self.forgotten.get().saturating_add(1));
         }
+    }
+
+    /// Notes that the host itself waits for a promise, which may not have been rejected at all.
+    pub fn awaited<'js>(&self, ctx: &Ctx<'js>, promise: JsValue<'js>) {
+        let promise = Persistent::save(ctx, promise);
+        self.rejections.borrow_mut().retain(|(known, _)| *known != promise);
+    }
+
+    /// The rejections that nobody took care of, and whether there are more than were remembered.
+    pub fn take_rejections(&self) -> (Vec<(Kept, Kept)>, bool) {
+        (self.rejections.take(), self.forgotten.take() > 0)
     }
 }
 
@@ -299,6 +339,8 @@ pub(super) fn natives<'js>(ctx: &Ctx<'js>, state: &Rc<State>) -> JsResult<Object
     natives.set("log", Function::new(ctx.clone(), log)?)?;
     let of = state.clone();
     natives.set("room", Function::new(ctx.clone(), move || of.limits.borrow().log_line)?)?;
+    let of = state.clone();
+    natives.set("budget", Function::new(ctx.clone(), move || of.budget())?)?;
     let of = state.clone();
     natives.set("stopped", Function::new(ctx.clone(), move || of.stopped().is_some())?)?;
     let plain = |value: JsValue<'js>| value.is_array() && !value.is_proxy();

@@ -30,7 +30,7 @@ pub(super) fn to_value<'js>(walk: &mut Walk<'_, 'js>, value: &JsValue<'js>) -> W
         return Ok(Value::Undefined);
     }
     if value.is_big_int() {
-        return big_int(walk, value).map(Value::BigInt);
+        return big_int(walk, value);
     }
     if value.is_symbol() {
         return Err(Trouble::refused("is a symbol, which cannot be stored or sent"));
@@ -62,13 +62,12 @@ pub(super) fn number_value(number: f64) -> Value {
     Value::Real(number)
 }
 
-/// A BigInt of at most 64 bits.
-fn big_int<'js>(walk: &Walk<'_, 'js>, value: &JsValue<'js>) -> Walked<i64> {
+fn big_int<'js>(walk: &mut Walk<'_, 'js>, value: &JsValue<'js>) -> Walked<Value> {
     if !walk.hooks.fits_64_bits(walk.ctx, value)? {
-        return Err(Trouble::refused("is a BigInt beyond 64 bits"));
+        return walk.digits(value).map(Value::Huge);
     }
     let Some(big) = value.clone().into_big_int() else { return Err(Trouble::Thrown) };
-    Ok(big.to_i64()?)
+    Ok(Value::BigInt(big.to_i64()?))
 }
 
 /// A `Date`'s milliseconds.
@@ -126,7 +125,7 @@ pub(super) fn from_value<'js>(ctx: &Ctx<'js>, value: &Value) -> JsResult<JsValue
             Ok(_) | Err(_) => JsValue::new_big_int(ctx.clone(), *number)?,
         },
         Value::Real(number) => JsValue::new_number(ctx.clone(), *number),
-        Value::Text(text) => JsString::from_str(ctx.clone(), text)?.into_value(),
+        Value::Text(text) | Value::Huge(text) => JsString::from_str(ctx.clone(), text)?.into_value(),
         Value::Blob(bytes) => TypedArray::new_copy(ctx.clone(), bytes)?.into_value(),
         // Bindings give instants as text; a Date reaches a script the same way as it left.
         #[expect(clippy::cast_precision_loss, reason = "a Date holds at most 8.64e15")]

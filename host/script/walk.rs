@@ -125,12 +125,20 @@ impl<'a, 'js> Walk<'a, 'js> {
         }
         // The way through shared parts can be far longer than the value is big.
         self.visited = self.visited.wrapping_add(1);
-        if self.visited.is_multiple_of(256) && self.state.stopped().is_some() {
-            Exception::throw_internal(self.ctx, "stopped");
-            return Err(Trouble::Thrown);
+        if self.visited.is_multiple_of(256) {
+            self.check()?;
         }
         self.open.push(value.clone());
         Ok(())
+    }
+
+    /// Ends the walk where the run must stop.
+    fn check(&self) -> Walked<()> {
+        if self.state.stopped().is_none() {
+            return Ok(());
+        }
+        Exception::throw_internal(self.ctx, "stopped");
+        Err(Trouble::Thrown)
     }
 
     pub fn leave(&mut self) {
@@ -143,6 +151,18 @@ impl<'a, 'js> Walk<'a, 'js> {
         let text = value.to_string()?;
         self.spend(text.len())?;
         Ok(text)
+    }
+
+    /// A BigInt's decimal digits.
+    pub fn digits(&mut self, big: &JsValue<'js>) -> Walked<String> {
+        // Many of them, each below the limit, take their time all the same.
+        self.check()?;
+        let digits = self.hooks.decimal(self.ctx, big)?;
+        let digits = digits.ok_or_else(|| {
+            Trouble::refused("is a BigInt of more than 65,536 bits: send numbers of that size as a Uint8Array")
+        })?;
+        self.spend(digits.len())?;
+        Ok(digits)
     }
 
     /// Own enumerable members with a string for a name.

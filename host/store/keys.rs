@@ -40,8 +40,6 @@ impl KeyRecord {
 pub struct Cleared {
     pub replies: usize,
     pub marks: usize,
-    /// Where the next batch of replies begins.
-    pub next: i64,
     /// Whether a full batch was found, so that there may be more.
     pub more: bool,
 }
@@ -60,10 +58,11 @@ verbs! { keys:
     /// When the database fails.
     pub fn keep(tx, id: &KeyId, record: &KeyRecord, forgotten: Millis) -> ();
 
-    /// Clears at most `batch` replies that were committed at or before `replies_before`, beginning behind row `after`,
-    /// and at most `batch` marks committed at or before `marks_before`.
+    /// Clears at most `batch` replies that were committed at or before `replies_before`, and as many marks committed at
+    /// or before `marks_before`. Each record is judged by its own instant, whatever the clock did between two of them;
+    /// the cost does not grow with what is kept.
     ///
     /// # Errors
     /// When the database fails.
-    pub fn clear(tx, replies_before: Millis, marks_before: Millis, after: i64, batch: usize) -> Cleared;
+    pub fn clear(tx, replies_before: Millis, marks_before: Millis, batch: usize) -> Cleared;
 }

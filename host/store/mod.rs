@@ -4,6 +4,8 @@
 //! `outbox`, `tables`, `host_db`); which database is behind them is known in here only. A verb is a function of the same
 //! name in the folder of each database, and a line in `verbs!` that finds the right one.
 
+use serde_json::Value as Json;
+
 use crate::failure::{Code, Failure};
 
 /// Declares verbs: functions that take a [`Tx`] and pass on to the function of the same name, in the module of the
@@ -41,12 +43,18 @@ pub enum StoreError {
     /// NOT NULL, CHECK or a foreign key.
     #[error("{0}")]
     Constraint(String),
+    /// One of the two above, with facts for programs: `{ table, columns }` or `{ table, constraint }`.
+    #[error("{error}")]
+    Broken { error: Box<StoreError>, details: Json },
     /// A table, column or index is missing; the text has the DDL that would add it.
     #[error("{0}")]
     Schema(String),
     /// A read took too long and was interrupted.
     #[error("{0}")]
     Slow(String),
+    /// A read's rows hold more bytes than a call may take into memory.
+    #[error("{0}")]
+    Large(String),
     /// The transaction this work belonged to is gone: rolled back by the database or taken away by the watchdog.
     #[error("{0}")]
     Gone(String),
@@ -55,13 +63,22 @@ pub enum StoreError {
     Unavailable(String),
 }
 
+impl StoreError {
+    /// The same with facts for programs.
+    #[must_use]
+    pub fn with(self, details: Json) -> Self {
+        StoreError::Broken { error: Box::new(self), details }
+    }
+}
+
 impl From<StoreError> for Failure {
     fn from(error: StoreError) -> Self {
         let code = match error {
+            StoreError::Broken { error, details } => return Failure::from(*error).with_details(details),
             StoreError::Duplicate(_) => Code::Duplicate,
             StoreError::Constraint(_) => Code::Constraint,
             StoreError::Schema(_) => Code::Schema,
-            StoreError::Slow(_) => Code::Limit,
+            StoreError::Slow(_) | StoreError::Large(_) => Code::Limit,
             StoreError::Gone(_) | StoreError::Unavailable(_) => Code::Unavailable,
         };
         Failure::new(code, error.to_string())

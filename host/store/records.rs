@@ -181,16 +181,16 @@ fn keys(target: Target<'_>) -> impl Iterator<Item = Vec<usize>> {
 }
 
 fn key_too_large(target: Target<'_>, columns: &[usize]) -> StoreError {
+    let (table, names) = (&target.table.name, script_names(target.table, columns));
     StoreError::Constraint(format!(
-        "{}: the columns of one key or index ({}) hold at most {KEY_BYTES} bytes together; shorten the value, or index a \
-         hash of it",
-        target.table.name,
-        script_names(target.table, columns)
+        "{table}: the columns of one key or index ({names}) hold at most {KEY_BYTES} bytes together; shorten the value, or \
+         index a hash of it"
     ))
+    .with(serde_json::json!({ "table": table, "columns": names.split(", ").collect::<Vec<_>>(), "constraint": "key size" }))
 }
 
 pub(super) fn page_too_large(target: Target<'_>) -> StoreError {
-    StoreError::Slow(format!(
+    StoreError::Large(format!(
         "{}: the rows hold more than {} MiB; ask for fewer with limit",
         target.table.name,
         PAGE_BYTES >> 20

@@ -1,8 +1,7 @@
 -- The host's own tables in each plugin's database. Their names begin with `_`, which no name in a
 -- plugin's schema.sql can. Times are milliseconds since 1970 UTC.
 
--- One row for each business intent that was done (spec, G1 and G2). Rows are in the order of their commits,
--- so that clearing the expired ones walks from the front.
+-- One row for each business intent that was done (spec, G1 and G2).
 CREATE TABLE _oncehost_keys (
   id           INTEGER PRIMARY KEY,
   tenant       TEXT    NOT NULL,
@@ -15,6 +14,9 @@ CREATE TABLE _oncehost_keys (
   committed_at INTEGER NOT NULL
 ) STRICT;
 CREATE UNIQUE INDEX _oncehost_keys_key ON _oncehost_keys (tenant, operation, key);
+-- For the clearing, which takes replies and marks by their age. Rows need not be in the order of their instants: clocks are
+-- set back.
+CREATE INDEX _oncehost_keys_age ON _oncehost_keys (reply IS NULL, committed_at);
 
 -- The flow definitions that workflows began with, by the hash of their text.
 CREATE TABLE _oncehost_definitions (

@@ -20,14 +20,14 @@ const ISSUER: &str = "https://id.example";
 const NOW: i64 = START / 1000;
 
 /// An Ed25519 key that is made of one byte.
-fn signing(seed: u8) -> EncodingKey {
+pub(super) fn signing(seed: u8) -> EncodingKey {
     let mut der = vec![0x30, 0x2e, 2, 1, 0, 0x30, 5, 6, 3, 0x2b, 0x65, 0x70, 4, 0x22, 4, 0x20];
     der.extend([seed; 32]);
     EncodingKey::from_ed_der(&der)
 }
 
 /// The public half of [`signing`], under a key id.
-fn public(seed: u8, id: &str) -> Json {
+pub(super) fn public(seed: u8, id: &str) -> Json {
     let mut jwk = Jwk::from_encoding_key(&signing(seed), Algorithm::EdDSA).unwrap();
     jwk.common.key_id = Some(id.to_owned());
     serde_json::to_value(jwk).unwrap()

@@ -28,9 +28,18 @@ fn dead_letters_are_listed_shown_tried_and_given_up_with_or_without_a_host() {
     while json(&folders, &["dead"])["events"].as_array().unwrap().is_empty() {}
     let check = || {
         let dead = json(&folders, &["dead", "--type", "refused"])["events"][0].clone();
-        let told = ["eventId", "id", "source", "type", "tenant", "subscription", "tries", "error"].map(|it| dead[it].clone());
-        let expected = json!([event_id, "7", "test", "refused", "dev", "ear/events/refuse", 1,
-            "discarded by the handler: nobody wants this"]);
+        let told =
+            ["eventId", "id", "source", "type", "tenant", "subscription", "tries", "error"].map(|it| dead[it].clone());
+        let expected = json!([
+            event_id,
+            "7",
+            "test",
+            "refused",
+            "dev",
+            "ear/events/refuse",
+            1,
+            "discarded by the handler: nobody wants this"
+        ]);
         assert_eq!(json!(told), expected);
         let (code, told) = run(&folders, &["show", &event_id]);
         assert_eq!(code, Some(0));

@@ -44,9 +44,7 @@ fn uploaded_video_is_bound_to_its_crossing_and_the_audit_hears_of_it() {
 #[test]
 fn video_of_a_crossing_that_is_not_there_yet_is_bound_when_it_is() {
     let host = host();
-    let uploaded = |id: &str, data: Json| {
-        json!({ "specversion": "1.0", "type": "video.uploaded", "source": "recorder", "id": id, "data": data })
-    };
+    let uploaded = |id: &str, data: Json| json!({ "specversion": "1.0", "type": "video.uploaded", "source": "recorder", "id": id, "data": data });
     let early = uploaded("u1", json!({ "event_id": "00000000-0000-7000-8000-000000000000", "video_file_id": "v1" }));
     host.send_event("dev", &early);
     host.send_event("dev", &uploaded("u2", json!({ "video_file_id": "v1" })));

@@ -112,3 +112,31 @@ fn spans_of_a_call_reach_the_collector_under_the_callers_trace() {
         assert_eq!(span["traceId"], "4bf92f3577b34da6a3ce929d0e0e4736");
     }
 }
+
+#[test]
+fn limits_of_a_plugin_cut_its_log_lines_and_end_its_reads() {
+    let folders = Folders::new([
+        (
+            "lim/plugin.json",
+            r#"{ "id": "lim", "version": "1.0.0", "permissions": [], "limits": { "read": "40ms", "logLine": "64B" } }"#,
+        ),
+        ("lim/handlers/say.ts", "export function handle() { console.info('é'.repeat(1000)); return 1 }\n"),
+        (
+            "lim/handlers/spin.ts",
+            "export const config = { kind: 'read' }\nexport function handle() { while (true) {} }\n",
+        ),
+    ]);
+    let path = folders.data().with_file_name("log");
+    let log = File::create(&path).unwrap().into();
+    let host = Process::logging(folders.command(&["dev", "--log", "script=info"]), log);
+    assert_eq!(host.post("lim", "say", "k", "{}").data(), json!(1));
+    let spun = host.post("lim", "spin", "k", "{}");
+    assert_eq!(spun.error(), "LIMIT");
+    assert!(spun.json()["detail"].as_str().unwrap().contains("longer than 40 ms"), "{}", spun.body);
+    assert!(host.terminate().success());
+    let text = fs::read_to_string(path).unwrap();
+    let said = text.lines().find(|line| line.contains('é')).unwrap();
+    let said: Json = serde_json::from_str(said).unwrap();
+    let bytes = said["message"].as_str().unwrap().matches('é').count() * 2;
+    assert!((2..=64).contains(&bytes), "{said}");
+}

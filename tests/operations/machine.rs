@@ -301,3 +301,46 @@ fn disk_that_is_full() {
     let answer = host.post("shop", "fill", &key, &format!(r#"{{"code":"{key}","bytes":50000}}"#));
     assert_eq!(answer.status, 200, "{}", answer.body);
 }
+
+#[test]
+fn records_from_before_the_clock_was_set_back_hold_up_no_clearing() {
+    let host = Host::new(files(SHOP));
+    let day = 86_400_000;
+    // A year ahead by mistake.
+    host.clock.advance(365 * day);
+    host.post("shop", "add", "wrong", &body("wrong")).data();
+    host.clock.advance(-365 * day);
+    host.post("shop", "add", "right", &body("right")).data();
+    host.clock.advance(8 * day);
+    assert_eq!(host.block_on(host.app.clear_expired()).unwrap(), (1, 0));
+    host.clock.advance(83 * day);
+    assert_eq!(host.block_on(host.app.clear_expired()).unwrap(), (0, 1));
+    assert_eq!(host.count("shop", "_oncehost_keys"), 1);
+}
+
+#[test]
+fn file_that_reaches_its_limit_is_an_error_and_not_the_end() {
+    let folders = shop();
+    let mut shell = Command::new("bash");
+    shell.arg("-c").arg(format!("ulimit -f 20; exec '{}' schema apply", binary().display()));
+    let ended = run(folders.onto(shell));
+    assert!(ended.sentence(1).contains("cannot open"), "{ended:?}");
+    assert_eq!(run(folders.command(&["schema", "apply"])).code, Some(0));
+}
+
+#[test]
+fn schema_of_the_other_plugins_is_shown_where_one_database_is_damaged() {
+    let folders = shop();
+    let manifest = r#"{ "id": "zoo", "version": "1.0.0", "permissions": [] }"#;
+    crate::support::host::write(&folders.plugins().join("zoo/plugin.json"), manifest);
+    assert_eq!(run(folders.command(&["schema", "apply"])).code, Some(0));
+    // The log goes too: alone it would bring all of it back.
+    for end in ["-wal", "-shm"] {
+        let _none = fs::remove_file(folders.data().join(format!("shop.db{end}")));
+    }
+    fs::write(folders.data().join("shop.db"), "no database, and longer than a page's header ".repeat(9)).unwrap();
+    let ended = run(folders.command(&["schema", "status"]));
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.out.contains("shop\n  failed: "), "{ended:?}");
+    assert!(ended.out.contains("zoo\n  as schema.sql wants it"), "{ended:?}");
+}

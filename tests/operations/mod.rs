@@ -6,6 +6,7 @@ use crate::support::shop::folders as shop;
 
 mod backups;
 mod doctor;
+mod json;
 mod logs;
 mod machine;
 mod measures;

@@ -50,3 +50,37 @@ fn stop_ends_requests_that_outlast_the_grace() {
     let _reset = stuck.read_to_end(&mut rest);
     assert_eq!(rest, b"");
 }
+
+#[test]
+fn head_that_cannot_be_read_gets_a_whole_problem() {
+    let site = Site::new();
+    let long = |length: usize| "a".repeat(length);
+    for (head, status, error, says) in [
+        ("nonsense\r\n\r\n".to_owned(), 400, "VALIDATION", "no HTTP/1.1 request"),
+        ("GET / HTTP/1.1\r\nHost HOST\r\n\r\n".to_owned(), 400, "VALIDATION", "malformed"),
+        ("GET /a b HTTP/1.1\r\nHost: HOST\r\n\r\n".to_owned(), 400, "VALIDATION", "first line"),
+        ("POST / HTTP/1.1\r\nHost: HOST\r\nContent-Length: x\r\n\r\n".to_owned(), 400, "VALIDATION", "length"),
+        (format!("GET / HTTP/1.1\r\nHost: HOST\r\nX: {}\r\n\r\n", long(70_000)), 431, "TOO_LARGE", "headers"),
+        (format!("GET /{} HTTP/1.1\r\nHost: HOST\r\n\r\n", long(70_000)), 431, "TOO_LARGE", "too large"),
+    ] {
+        let heard = site.say(&head);
+        assert_eq!((heard.status, heard.error().as_str()), (status, error), "{heard:?}");
+        assert!(heard.body.contains(says), "{heard:?}");
+        assert_eq!(heard.header("connection"), Some("close"));
+        assert_eq!(heard.header("content-length"), Some(heard.body.len().to_string().as_str()));
+    }
+}
+
+#[test]
+fn length_beside_transfer_encoding_is_refused_in_either_order() {
+    let site = Site::new();
+    let json = "Content-Type: application/json\r\n";
+    let chunked = "Transfer-Encoding: chunked\r\n";
+    for lines in [format!("{json}Content-Length: 2\r\n{chunked}"), format!("{json}{chunked}content-length: 2\r\n")] {
+        let heard = site.ask("POST", "/plugins/p/invoke/a", &lines, "2\r\n{}\r\n0\r\n\r\n");
+        assert_eq!((heard.status, heard.error().as_str()), (400, "VALIDATION"), "{heard:?}");
+        assert!(heard.body.contains("send one of them"), "{heard:?}");
+    }
+    let one = site.ask("POST", "/plugins/p/invoke/a", &format!("{json}{chunked}"), "2\r\n{}\r\n0\r\n\r\n");
+    assert_eq!(one.error(), "NOT_FOUND");
+}

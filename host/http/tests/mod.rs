@@ -11,7 +11,7 @@ use tokio::runtime::Runtime;
 use tokio::sync::watch;
 use tokio::task::JoinHandle;
 
-use super::{Door, router};
+use super::Door;
 use crate::app::App;
 use crate::clock::ManualClock;
 use crate::config::Settings;
@@ -58,14 +58,13 @@ impl Site {
         std::fs::create_dir(&plugins).unwrap();
         let mut settings = Settings { plugins, data, dev: true, body_limit: 1000, ..Settings::default() };
         change(&mut settings);
-        let grace = settings.stop_grace;
         let app = App::open(settings, Arc::new(ManualClock::at(0)), Arc::new(SystemIds::default())).unwrap();
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(1).enable_all().build().unwrap();
         let listener = runtime.block_on(tokio::net::TcpListener::bind("127.0.0.1:0")).unwrap();
         let address = listener.local_addr().unwrap();
         let (stop, stopped) = watch::channel(false);
-        let paths = router(app.clone(), Door::Dev { port: address.port() });
-        let serving = runtime.spawn(super::listen::serve(listener, paths, 4, stopped, grace));
+        let (door, serves) = (Door::Dev { port: address.port() }, app.clone());
+        let serving = runtime.spawn(async move { super::listen::serve(listener, &serves, door, 4, stopped).await });
         Self { address, app, stop, serving, runtime, _folder: folder }
     }
 

@@ -391,9 +391,17 @@ fn wrong_configs() -> Vec<(Json, &'static str)> {
         (json!({ "input": "object" }), "`input` must be a JSON Schema"),
         (
             json!({ "input": { "properties": { "a": { "type": "strng" } } } }),
-            "`input.properties.a.type` is no valid JSON Schema",
+            "`input.properties.a.type` is no type of JSON Schema, did you mean \"string\"?",
         ),
-        (json!({ "input": { "$ref": "https://x.test/schema.json" } }), "`input` is no valid JSON Schema"),
+        (
+            json!({ "input": { "$ref": "https://x.test/schema.json" } }),
+            "`input.$ref` is \"https://x.test/schema.json\": only places within the schema",
+        ),
+        (
+            json!({ "input": { "items": { "$ref": "#/$defs/x" } } }),
+            "`input.items.$ref` is \"#/$defs/x\", and the schema has nothing at /$defs/x",
+        ),
+        (json!({ "input": { "minLength": "x" } }), "`input.minLength` is no valid JSON Schema"),
     ]
 }
 

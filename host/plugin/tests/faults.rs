@@ -177,3 +177,17 @@ fn an_export_of_nothing_is_refused() {
     fault("export { nothing }", "p/a.ts:1:10: `nothing` is not declared in this file, so it cannot be exported");
     fault("export { Math as m }", "p/a.ts:1:10: `Math` is not declared in this file, so it cannot be exported");
 }
+
+#[test]
+fn a_missing_import_names_the_file_that_was_probably_meant() {
+    for (written, meant) in
+        [("./create", "./create-event"), ("./craete-event", "./create-event"), ("../lib/mony", "../lib/money")]
+    {
+        let found = faults(&[
+            ("handlers/a.ts", &format!("import {{ x }} from '{written}'\nexport const handle = () => x")),
+            ("handlers/create-event.ts", "export const x = 1"),
+            ("lib/money.ts", "export const x = 1"),
+        ]);
+        assert!(found[0].contains(&format!("did you mean \"{meant}\"?")), "{found:?}");
+    }
+}

@@ -12,6 +12,7 @@ mod modules;
 mod packages;
 mod registry;
 mod reload;
+mod ticks;
 mod watch;
 
 /// A temporary folder with files, each given as its path and text.
@@ -47,6 +48,13 @@ pub(super) fn bundle_of(folder: &Folder, entry: &str) -> Bundle {
     let mut bundler = Bundler::new("p", "p", folder.path("").canonicalize().unwrap());
     bundler.entry(&folder.path(entry));
     bundler.finish()
+}
+
+/// The code of a plugin of one file, as the compiler makes it.
+pub(crate) fn code_of(source: &str) -> super::Code {
+    let bundle = bundle(&[("a.ts", source)]);
+    assert_eq!(first_lines(&bundle), Vec::<String>::new(), "{source}");
+    bundle.code
 }
 
 /// The faults of that bundle as they are shown, without their snippets.

@@ -19,24 +19,19 @@ impl Host for Nobody {
 }
 
 /// Runs `handle()` of the first module and gives its result as JSON text.
-fn run(code: Code) -> Result<String, ScriptError> {
+pub(super) fn run(code: Code) -> Result<String, ScriptError> {
+    run_with(code, &RunLimits::default())
+}
+
+pub(super) fn run_with(code: Code, limits: &RunLimits) -> Result<String, ScriptError> {
     let code = Arc::new(code);
-    let limits = RunLimits::default();
-    let call = Call {
-        code: &code,
-        entry: 0,
-        export: "handle",
-        input: "null",
-        ctx: "{}",
-        now: 0,
-        seed: [0; 32],
-        limits: &limits,
-    };
+    let call =
+        Call { code: &code, entry: 0, export: "handle", input: "null", ctx: "{}", now: 0, seed: [0; 32], limits };
     Engine::new(EngineLimits::default()).unwrap().run(&call, Box::new(Nobody))
 }
 
 #[track_caller]
-fn gives(files: &[(&str, &str)], expected: &str) {
+pub(super) fn gives(files: &[(&str, &str)], expected: &str) {
     let bundle = bundle(files);
     assert_eq!(bundle.faults.iter().map(ToString::to_string).collect::<Vec<_>>(), Vec::<String>::new());
     let all: Vec<String> = bundle.code.modules.iter().map(|module| module.js.clone()).collect();

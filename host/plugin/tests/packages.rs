@@ -106,3 +106,62 @@ fn what_a_package_does_not_export_cannot_be_imported() {
     let found = first_lines(&bundle_of(&folder, "a.ts"));
     assert!(found[0].contains("the package `pkg` does not export `./hidden.js`"), "{found:?}");
 }
+
+/// A package whose entry only passes names on; a module that is instantiated says so.
+fn barrel(side_effects: &str, entry: &str) -> (Vec<String>, String) {
+    let package = format!(r#"{{"name":"pkg","type":"module","main":"i.js","sideEffects":{side_effects}}}"#);
+    let part = |name: &str| {
+        format!(
+            "(globalThis.made ??= []).push('{name}')\nexport default function {name}() {{ return '{name}' }}\nexport const {name}2 = 2"
+        )
+    };
+    let folder = plugin(
+        entry,
+        &[
+            ("lib.ts", "export { b } from 'pkg'"),
+            ("node_modules/pkg/package.json", &package),
+            (
+                "node_modules/pkg/i.js",
+                "export { default as a } from './a.js'\nexport { default as b } from './b.js'\nexport * from './more.js'\nexport * as whole from './d.js'",
+            ),
+            ("node_modules/pkg/more.js", "export * from './c.js'\nexport * from './b.js'"),
+            ("node_modules/pkg/a.js", &part("a")),
+            ("node_modules/pkg/b.js", &part("b")),
+            ("node_modules/pkg/c.js", &part("c")),
+            ("node_modules/pkg/d.js", &part("d")),
+        ],
+    );
+    let bundle = bundle_of(&folder, "a.ts");
+    (first_lines(&bundle), super::modules::run(bundle.code).unwrap_or_else(|error| format!("{error:?}")))
+}
+
+#[test]
+fn a_package_without_effects_is_instantiated_as_far_as_it_is_used() {
+    let handle = "export const handle = () => [globalThis.made, ";
+    for (imports, uses, gives) in [
+        ("import { a } from 'pkg'", "a()]", r#"[["a"],"a"]"#),
+        ("import { c2 } from 'pkg'", "c2]", r#"[["c"],2]"#),
+        ("import { whole } from 'pkg'", "whole.d2]", r#"[["d"],2]"#),
+        ("import { a } from 'pkg'\nimport { b } from './lib'", "b(), a()]", r#"[["a","b"],"b","a"]"#),
+        ("import * as all from 'pkg'", "Object.keys(all).join()]", r#"[["a","b","c","d"],"a,b,b2,c2,whole"]"#),
+        ("import 'pkg'", "1]", "[null,1]"),
+    ] {
+        let (found, gave) = barrel("false", &format!("{imports}\n{handle}{uses}"));
+        assert_eq!((found, gave.as_str()), (Vec::new(), gives), "{imports}");
+    }
+}
+
+#[test]
+fn a_package_that_may_have_effects_is_instantiated_whole() {
+    let entry = "import { a } from 'pkg'\nexport const handle = () => [globalThis.made, a()]";
+    for side_effects in ["true", "[\"./b.js\"]", "null"] {
+        let (found, gave) = barrel(side_effects, entry);
+        assert_eq!((found, gave.as_str()), (Vec::new(), r#"[["a","b","c","d"],"a"]"#), "{side_effects}");
+    }
+}
+
+#[test]
+fn a_name_that_a_package_lacks_is_still_a_fault() {
+    let (found, _) = barrel("false", "import { zz } from 'pkg'\nexport const handle = () => zz");
+    assert!(found.len() == 1 && found[0].contains("does not export `zz`"), "{found:?}");
+}

@@ -151,7 +151,9 @@ fn one_id_in_two_folders_loads_neither() {
     assert!(registry.plugins.is_empty());
     assert_eq!(
         shown(&registry.broken["a"]),
-        ["a/plugin.json: the id \"shop\" is that of b too: give each plugin its own"]
+        [
+            "a/plugin.json: the id \"shop\" is that of b/plugin.json too, and one id has one set of data: give each plugin its own, or take one folder away"
+        ]
     );
     assert_eq!(registry.broken.len(), 2);
 }
@@ -266,9 +268,8 @@ fn source_that_is_nested_without_end_is_a_fault_and_no_crash() {
     let about = |file: &str| found.iter().find(|it| it.starts_with(&format!("shop/handlers/{file}.ts"))).cloned();
     assert!(about("b").unwrap().contains("more than 5000 brackets"), "{found:?}");
     assert!(about("d").unwrap().contains("the most is 4194304"), "{found:?}");
-    for within_our_limits_but_not_the_engines in ["a", "c"] {
-        assert!(about(within_our_limits_but_not_the_engines).unwrap().contains("limits.stack"), "{found:?}");
-    }
+    assert!(about("a").unwrap().contains("limits.stack"), "within our limits, but not the engine's: {found:?}");
+    assert!(about("c").unwrap().contains("more than 500 functions"), "{found:?}");
 }
 
 #[test]
@@ -279,7 +280,10 @@ fn faults_of_the_schema_have_their_line() {
     ]);
     assert!(found.iter().any(|it| it.starts_with("shop/schema.sql:3: ")), "{found:?}");
     let found = faults(&[("plugin.json", r#"{ "id": "shop", "version": "1.0.0", "sharedTables": ["none"] }"#)]);
-    assert!(found.len() == 1 && found[0].contains("none"), "{found:?}");
+    assert!(
+        found.len() == 1 && found[0].starts_with("shop/plugin.json:1:54: `sharedTables[0]` names \"none\""),
+        "{found:?}"
+    );
 }
 
 #[test]
@@ -299,4 +303,22 @@ fn a_module_that_the_engine_cannot_compile_is_told_once_and_at_that_module() {
     let handler = "import { deep } from '../lib/deep'\nexport function handle() { return deep }";
     let found = faults(&[("lib/deep.ts", &deep), ("handlers/a.ts", handler), ("handlers/b.ts", handler)]);
     assert!(found.len() == 1 && found[0].starts_with("shop/lib/deep.ts:1:1: "), "{found:?}");
+}
+
+#[test]
+fn a_folder_that_is_meant_as_a_plugin_is_not_passed_over() {
+    let registry = load(&[("shop/handlers/a.ts", HANDLER), ("notes/readme.md", ""), ("other/schema.sql", "")]);
+    assert_eq!(registry.broken.keys().collect::<Vec<_>>(), ["other", "shop"]);
+    let told = shown(&registry.broken["shop"]).join("\n");
+    assert!(told.starts_with("shop/plugin.json: is missing: put it back, or write one, { \"id\": \"shop\""), "{told}");
+}
+
+#[test]
+fn of_two_folders_with_one_id_the_one_of_that_name_serves() {
+    let registry = load(&[("shop/plugin.json", MANIFEST), ("shop-old/plugin.json", MANIFEST)]);
+    assert_eq!(registry.plugins["shop"].folder(), "shop");
+    for (folder, other) in [("shop", "shop-old/plugin.json"), ("shop-old", "shop/plugin.json")] {
+        let told = shown(&registry.broken[folder]).join("\n");
+        assert!(told.contains(&format!("is that of {other} too")), "{told}");
+    }
 }

@@ -1,10 +1,10 @@
 // Built-ins whose loops in C never look at the clock. Loops over what may be endless are made to run script code at
 // each turn (which the engine does interrupt); all others look at the clock after every few calls.
-// What no guard can reach are operators and spread on large operands in a loop (`x * x` with a BigInt of 80,000 bits,
-// `a === b` with 20 MB strings): the engine looks at the clock once in 10,000 turns, and only a watchdog ends those.
+// What no guard can reach are operators: the compiler counts the heavy ones (see ticks.rs), and what others convert or
+// compare by themselves on large operands (`'' + x`, `a === b` with 20 MB strings), in a loop, only a watchdog ends.
 (function (native) {
   "use strict";
-  const { apply, construct, get, has, ownKeys } = Reflect;
+  const { apply, construct, deleteProperty, get, has, ownKeys, set } = Reflect;
   const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf } = Object;
   const { isArray } = Array;
 
@@ -37,6 +37,8 @@
   const polling = {
     get: (target, key) => get(target, key),
     has: (target, key) => has(target, key),
+    set: (target, key, value) => set(target, key, value),
+    deleteProperty: (target, key) => deleteProperty(target, key),
   };
   const slow = (object) => new Proxy(object, polling);
   const small = (value) => native.isPlainArray(value) && value.length <= 100_000;

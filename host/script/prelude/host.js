@@ -245,6 +245,19 @@
   };
   const stackOf = (error) => (isError(error) ? text(() => error.stack).slice(0, 8000) : "");
 
+  // The names of an error's classes, whose constructors stand above the place that made it.
+  const classesOf = (error) => {
+    const names = [];
+    try {
+      for (let level = getPrototypeOf(error); level !== null && names.length < 20; level = getPrototypeOf(level)) {
+        const made = Object.getOwnPropertyDescriptor(level, "constructor")?.value;
+        const name = typeof made === "function" ? Object.getOwnPropertyDescriptor(made, "name")?.value : undefined;
+        if (typeof name === "string" && name.length < 200) names.push(name);
+      }
+    } catch {}
+    return names;
+  };
+
   const write = (level, parts) => {
     let line = "";
     const room = native.room() + 1;
@@ -334,7 +347,17 @@
   litter();
 
   const edge = 1n << 63n;
-  const huge = 1n << 4096n;
+  const huge = 1n << 65536n;
+
+  // Called between heavy operators (see ticks.rs of the compiler). Past the deadline the engine's own interrupt comes
+  // within some thousand turns, and cannot be caught.
+  const { tick } = {
+    tick() {
+      const left = native.budget();
+      if (left < 0) for (;;);
+      return left;
+    },
+  };
 
   // What Rust calls.
   return freeze({
@@ -366,7 +389,7 @@
           }
           if (whole[index]) defineProperty(space, Symbol.toStringTag, { value: "Module" });
           const slots = imports[index];
-          factories[index](slots.length === 0 ? undefined : (slot) => load(slots[slot]), space, ownGlobal);
+          factories[index](slots.length === 0 ? undefined : (slot) => load(slots[slot]), space, ownGlobal, tick);
           if (whole[index]) freeze(space);
           return space;
         };
@@ -433,6 +456,9 @@
     hostFailure,
     bizFacts,
     discardFacts,
-    describe: (value) => [picture(value, 0, 4000), stackOf(value)],
+    describe: (value) =>
+      isError(value)
+        ? [picture(value, 0, 4000), stackOf(value), classesOf(value).join("\n")]
+        : [picture(value, 0, 4000), typeof value === "string" ? undefined : "", undefined],
   });
 })

@@ -62,6 +62,16 @@ fn arguments_keep_their_kinds() {
 }
 
 #[test]
+fn a_bigint_beyond_64_bits_keeps_all_its_digits() {
+    let mut bench = Bench::new();
+    bench.handle("() => void notify.publish('t', { n: [2n ** 64n, -(2n ** 63n) - 1n] })").unwrap();
+    let notes = bench.notes.borrow();
+    let huge = |digits: &str| Value::Huge(digits.to_owned());
+    let items = Value::Array(vec![huge("18446744073709551616"), huge("-9223372036854775809")]);
+    assert_eq!(notes.calls[0].1[1], Value::Object(vec![("n".to_owned(), items)]));
+}
+
+#[test]
 fn what_cannot_leave_is_refused_with_the_way_to_it() {
     for (value, told) in [
         ("{ items: [0, 1, 2, { x: () => 1 }] }", "record.items[3].x is a function"),
@@ -69,7 +79,7 @@ fn what_cannot_leave_is_refused_with_the_way_to_it() {
         ("{ 'a b': new Map() }", "record[\"a b\"] is a Map"),
         ("{ s: new Set() }", "record.s is a Set"),
         ("{ c: new (class Foo {}) }", "record.c is an instance of a class"),
-        ("{ n: 2n ** 63n }", "record.n is a BigInt beyond 64 bits"),
+        ("{ n: 2n ** 65536n }", "record.n is a BigInt of more than 65,536 bits"),
         ("{ t: '\\ud800' }", "record.t holds a lone surrogate"),
         ("{ '\\ud800': 1 }", "record holds a lone surrogate"),
         ("{ d: new Date(NaN) }", "record.d is an invalid Date"),

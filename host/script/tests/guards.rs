@@ -97,3 +97,23 @@ fn guarded_collections_and_json_give_what_the_language_says() {
         assert_eq!(once(&format!("() => ({code})")).unwrap(), gives, "{code}");
     }
 }
+
+#[test]
+fn what_a_guarded_loop_writes_is_interrupted_too() {
+    for function in [
+        "() => [].fill.call({ length: 2 ** 53 - 1 }, 1, 2 ** 52)",
+        "() => [].reverse.call({ length: 2 ** 53 - 1, 0: 1, 1: 1 })",
+        "() => [].copyWithin.call({ length: 2 ** 53 - 1, 0: 1 }, 1, 0)",
+    ] {
+        let (send, ended) = std::sync::mpsc::channel();
+        std::thread::spawn(move || {
+            let mut bench = Bench::with(EngineLimits { memory: 2 << 30, ..EngineLimits::default() });
+            bench.limits.time = Duration::from_millis(50);
+            send.send(bench.handle(function))
+        });
+        // Where nothing looks at the clock, it goes on until the memory is full.
+        let outcome =
+            ended.recv_timeout(Duration::from_secs(5)).unwrap_or_else(|_| panic!("still running: {function}"));
+        assert!(matches!(&outcome, Err(ScriptError::Limit { .. })), "{function}: {outcome:?}");
+    }
+}

@@ -1,9 +1,15 @@
 // Visits everything that a script can reach. `visit(path, object, fresh)` is called once for each object;
 // `fresh` says that this run made it (it hangs on a root that syntax or a call just made).
+// A promise that is rejected with nobody waiting would fail the run.
+const quiet = (value) => {
+  try { Promise.prototype.then.call(value, () => {}, () => {}); } catch {}
+  return value;
+};
 const reach = (visit, ctx, call) => {
   const seen = new Map();
   const waiting = [];
   const add = (path, value, fresh) => {
+    quiet(value);
     if (value === null || (typeof value !== "object" && typeof value !== "function")) return;
     if (seen.has(value) || path.length > 300) return;
     seen.set(value, path);

@@ -13,6 +13,8 @@ fn values_take_their_json_form() {
         ("2 ** 53", "9007199254740992"),
         ("'a\"\\\\\\n\\u0001\u{2028}é😀'", "\"a\\\"\\\\\\n\\u0001\u{2028}é😀\""),
         ("10n ** 30n", "\"1000000000000000000000000000000\""),
+        ("(2n ** 65535n).toString().length", "19729"),
+        ("[2n ** 65535n].toString() === String(2n ** 65535n)", "true"),
         ("new Uint8Array([1, 2, 255])", "\"AQL/\""),
         ("new Date(1)", "\"1970-01-01T00:00:00.001Z\""),
         ("{ a: undefined, b: [undefined, , null] }", "{\"b\":[null,null,null]}"),
@@ -44,6 +46,7 @@ fn what_has_no_json_form_is_contract_with_the_path() {
         ("{ toJSON() { return () => 1 } }", "is a function"),
         ("{ d: new Date(NaN) }", "invalid Date"),
         ("/x/", "is a RegExp"),
+        ("[2n ** 65536n]", "the result[0] is a BigInt of more than 65,536 bits"),
         ("new ArrayBuffer(8)", "is an ArrayBuffer"),
     ] {
         let text = contract(once(&format!("() => ({value})")));

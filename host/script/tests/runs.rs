@@ -99,13 +99,49 @@ fn a_promise_that_never_settles_is_told() {
 }
 
 #[test]
-fn a_rejection_that_nobody_awaits_is_logged() {
+fn a_rejection_that_nobody_awaits_fails_the_run() {
+    for function in [
+        "() => { Promise.reject(new Error('lost')); return 1 }",
+        "() => { (async () => { await null; throw new Error('lost') })(); return 1 }",
+        "() => { queueMicrotask(() => { throw new Error('lost') }); return 1 }",
+        "async () => { const p = (async () => { throw new Error('lost') })(); await null; return 1 }",
+    ] {
+        let outcome = Bench::new().handle(function);
+        let Err(ScriptError::Thrown { message, stack, .. }) = outcome else { panic!("{function}: {outcome:?}") };
+        assert!(message.starts_with("a promise was rejected and nobody awaited it"), "{message}");
+        assert!(message.ends_with(": Error: lost") && stack.contains("p/handlers/a.ts"), "{message}\n{stack}");
+    }
+}
+
+#[test]
+fn a_rejection_that_is_awaited_late_is_none() {
+    for function in [
+        "async () => { const p = Promise.reject(new Error('x')); await null; try { await p } catch {} return 1 }",
+        "async () => { const all = Array.from({ length: 200 }, async (_, i) => { throw new Error(i) }); await Promise.allSettled(all); return 1 }",
+    ] {
+        assert_eq!(Bench::new().handle(function).unwrap(), "1", "{function}");
+    }
+}
+
+#[test]
+fn one_lost_rejection_among_many_is_found() {
+    let function = "async () => { const all = Array.from({ length: 200 }, async (_, i) => { throw new Error(i) }); \
+                    await Promise.allSettled(all.slice(0, 199)); return 1 }";
+    let outcome = Bench::new().handle(function);
+    assert!(
+        matches!(&outcome, Err(ScriptError::Thrown { message, .. }) if message.contains("nobody awaited it")),
+        "{outcome:?}"
+    );
+}
+
+#[test]
+fn a_lost_rejection_beside_another_error_is_logged() {
     let mut bench = Bench::new();
-    bench.handle("() => { Promise.reject(new Error('lost')); return 1 }").unwrap();
+    let outcome = bench.handle("() => { Promise.reject(new Error('lost')); throw new Error('first') }");
+    assert!(matches!(&outcome, Err(ScriptError::Thrown { message, .. }) if message == "Error: first"), "{outcome:?}");
     let lines = &bench.notes.borrow().lines;
-    assert_eq!(lines.len(), 1);
     assert_eq!(lines[0].0, Level::Warn);
-    assert!(lines[0].1.contains("lost"));
+    assert!(lines[0].1.contains("Error: lost"), "{}", lines[0].1);
 }
 
 #[test]

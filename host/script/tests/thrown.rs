@@ -59,22 +59,59 @@ fn discard_says_why() {
 #[test]
 fn anything_can_be_thrown() {
     for (value, told) in [
-        ("undefined", "undefined"),
-        ("null", "null"),
-        ("'text'", "text"),
-        ("5n", "5n"),
-        ("Symbol('s')", "Symbol(s)"),
         ("Object.freeze(new TypeError('frozen'))", "TypeError: frozen"),
-        ("{ get message() { throw 1 } }", "[an object that cannot be read]"),
-        ("new Proxy({}, { ownKeys() { throw 1 } })", "[an object that cannot be read]"),
-        ("new Proxy({}, { getPrototypeOf() { throw 1 } })", "[an object that cannot be read]"),
         ("(() => { const a = new Error('a'); a.cause = a; return a })()", "Error: a"),
         ("Object.defineProperty(new Error('x'), 'stack', { get() { throw 1 } })", "Error: x"),
         ("Object.assign(new Error('x'), { name: { toString() { throw 1 } } })", "x"),
-        ("() => 1", "[function]"),
     ] {
         assert_eq!(thrown(&format!("() => {{ throw {value} }}")), told, "{value}");
         assert_eq!(thrown(&format!("async () => {{ throw {value} }}")), told, "{value}");
+    }
+}
+
+#[test]
+fn what_is_no_error_is_named_and_says_to_throw_one() {
+    for (value, told) in [
+        ("undefined", "undefined"),
+        ("null", "null"),
+        ("'text'", "the text \"text\""),
+        ("''", "the text \"\""),
+        ("5", "5"),
+        ("5n", "5n"),
+        ("Symbol('s')", "Symbol(s)"),
+        ("{ code: 1 }", "{ code: 1 }"),
+        ("{ get message() { throw 1 } }", "[an object that cannot be read]"),
+        ("new Proxy({}, { ownKeys() { throw 1 } })", "[an object that cannot be read]"),
+        ("new Proxy({}, { getPrototypeOf() { throw 1 } })", "[an object that cannot be read]"),
+        ("() => 1", "[function]"),
+    ] {
+        for handler in [format!("() => {{ throw {value} }}"), format!("async () => {{ throw {value} }}")] {
+            let message = thrown(&handler);
+            assert!(message.starts_with(&format!("{told} was thrown, ")), "{value}: {message}");
+            assert!(message.contains("throw new Error('what went wrong'), or a BizError"), "{value}: {message}");
+        }
+    }
+}
+
+#[test]
+fn what_is_locked_says_why_with_the_way_out() {
+    for code in [
+        "Array.prototype.mine = 1",
+        "Array.prototype.map = 1",
+        "Object.prototype.toString = 1",
+        "Math.random = () => 4",
+        "console.log = () => {}",
+        "store.seen = 1",
+        "store.get = 1",
+        "ctx.now = ''",
+        "ctx.settings.a = 1",
+        "delete Array.prototype.map",
+        "Object.defineProperty(Array.prototype, 'map', { value: 1 })",
+        "Object.setPrototypeOf(Map.prototype, {})",
+    ] {
+        let message = thrown(&format!("(input, ctx) => {{ {code} }}"));
+        assert!(message.contains("nothing may outlive an invocation"), "{code}: {message}");
+        assert!(message.contains("in the store what must last"), "{code}: {message}");
     }
 }
 
@@ -88,6 +125,9 @@ fn a_huge_message_is_bounded() {
 fn a_missing_global_says_the_way_out() {
     assert!(thrown("() => new Intl.NumberFormat()").contains("no locales here"));
     assert!(thrown("() => setTimeout(() => {}, 5)").contains("'sleep' step"));
+    assert!(thrown("() => eval('1')").contains("no code is made from strings"));
+    assert!(thrown("() => new Function('return 1')").contains("no code is made from strings"));
+    assert!(thrown("() => process.env.HOME").contains("ctx.settings"));
 }
 
 #[test]
@@ -134,8 +174,8 @@ fn memory_has_an_end() {
 
 #[test]
 fn throwing_null_is_not_running_out_of_memory() {
-    assert_eq!(thrown("() => { throw null }"), "null");
-    assert_eq!(thrown("() => { new Array(100).fill({}); throw null }"), "null");
+    assert!(thrown("() => { throw null }").starts_with("null was thrown"));
+    assert!(thrown("() => { new Array(100).fill({}); throw null }").starts_with("null was thrown"));
 }
 
 #[test]

@@ -1,9 +1,10 @@
 //! What SQLite's errors mean for a call on a plugin's table.
 
 use rusqlite::{Connection, ErrorCode, ffi};
+use serde_json::json;
 
 use crate::query::sql::{self, Target};
-use crate::schema::{TENANT, Table, ddl, missing_unique_ddl, script_name};
+use crate::schema::{TENANT, Table, ddl, script_name};
 use crate::store::StoreError;
 use crate::store::records::About;
 
@@ -51,15 +52,19 @@ fn constraint(context: &Context<'_>, code: i32, message: &str) -> StoreError {
             StoreError::Duplicate(format!(
                 "{name} has another row with the same ({}); choose other values, or use createIfAbsent with \
                  uniqueBy on these columns",
-                columns(table, message)
+                columns(table, message).join(", ")
             ))
+            .with(json!({ "table": name, "columns": columns(table, message) }))
         }
         ffi::SQLITE_CONSTRAINT_NOTNULL => {
-            StoreError::Constraint(format!("{name}: {} is NOT NULL; give it a value", columns(table, message)))
+            let columns = columns(table, message);
+            StoreError::Constraint(format!("{name}: {} is NOT NULL; give it a value", columns.join(", ")))
+                .with(json!({ "table": name, "columns": columns, "constraint": "NOT NULL" }))
         }
         ffi::SQLITE_CONSTRAINT_CHECK => {
             let checks = checks(table, message.split_once(": ").map_or(message, |(_, shown)| shown));
             StoreError::Constraint(format!("{name}: the row breaks {checks} of schema.sql"))
+                .with(json!({ "table": name, "constraint": checks }))
         }
         ffi::SQLITE_CONSTRAINT_FOREIGNKEY => {
             let keys: Vec<String> = table
@@ -72,6 +77,7 @@ fn constraint(context: &Context<'_>, code: i32, message: &str) -> StoreError {
                 "{name}: a foreign key does not hold: the row refers to one that is not there, or others still refer to \
                  it{keys}"
             ))
+            .with(json!({ "table": name, "constraint": "FOREIGN KEY" }))
         }
         ffi::SQLITE_CONSTRAINT_DATATYPE => StoreError::Schema(format!(
             "{name}: a column has another type in the database than in schema.sql; run `oncehost schema apply {}`",
@@ -94,10 +100,10 @@ fn checks(table: &Table, shown: &str) -> String {
 }
 
 /// `lines.tenant_id, lines.sku` behind the colon of SQLite's message, as scripts name them.
-fn columns(table: &Table, message: &str) -> String {
+fn columns<'m>(table: &Table, message: &'m str) -> Vec<&'m str> {
     let list = message.split_once(": ").map_or("", |(_, list)| list);
     let names = list.split(", ").map(|column| column.rsplit('.').next().unwrap_or(column));
-    names.filter(|name| *name != TENANT || table.shared).map(script_name).collect::<Vec<_>>().join(", ")
+    names.filter(|name| *name != TENANT || table.shared).map(script_name).collect()
 }
 
 fn unknown(context: &Context<'_>, message: &str) -> StoreError {
@@ -112,11 +118,14 @@ fn unknown(context: &Context<'_>, message: &str) -> StoreError {
     }
     if message.starts_with("ON CONFLICT clause does not match") {
         let names: Vec<&str> = context.about.unique.iter().map(|at| table.columns[*at].name.as_str()).collect();
+        let does = match table.plain_unique(&names) {
+            Some(index) => format!("which does: {}", ddl::create_index(table, index)),
+            None => format!("which makes {name} anew with its primary key"),
+        };
         return StoreError::Schema(format!(
             "the database has no plain UNIQUE index on exactly ({}) of {name}, though schema.sql declares one (an index \
-             with another collation, or over a part of the rows, does not count); {apply}, which does: {}",
-            sql::script_names(table, context.about.unique),
-            missing_unique_ddl(table, &names)
+             with another collation, or over a part of the rows, does not count); {apply}, {does}",
+            sql::script_names(table, context.about.unique)
         ));
     }
     if message.starts_with("no such table") {
@@ -129,11 +138,10 @@ fn unknown(context: &Context<'_>, message: &str) -> StoreError {
     }
     if message.starts_with("no such column") || message.contains("has no column named") {
         let missing = message.rsplit([' ', '.']).next().unwrap_or_default();
-        let ty = table.column(missing).map_or("", |column| column.ty.name());
-        return StoreError::Schema(format!(
-            "table {name} has no column {missing} in the database yet; {apply}, which does: ALTER TABLE {name} ADD COLUMN \
-             {missing} {ty}"
-        ));
+        let does = table
+            .column(missing)
+            .map_or_else(String::new, |column| format!(", which does: {}", ddl::add_column(table, column)));
+        return StoreError::Schema(format!("table {name} has no column {missing} in the database yet; {apply}{does}"));
     }
     StoreError::Unavailable(format!("{name}: the database refused the statement ({message})"))
 }

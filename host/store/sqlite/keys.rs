@@ -60,7 +60,6 @@ pub fn keep(tx: &Tx, id: &KeyId, record: &KeyRecord, forgotten: Millis) -> Resul
                     record.committed_at
                 ])
         };
-        // A void mark goes, and the new row comes at the end: rows stay in the order of their commits.
         let make_room = || {
             connection
                 .prepare_cached(
@@ -74,44 +73,82 @@ pub fn keep(tx: &Tx, id: &KeyId, record: &KeyRecord, forgotten: Millis) -> Resul
     })
 }
 
-/// Clears at most `batch` replies that were committed at or before `replies_before`, beginning behind row `after`,
-/// and at most `batch` marks committed at or before `marks_before`.
+/// Clears at most `batch` replies that were committed at or before `replies_before`, and as many marks committed at
+/// or before `marks_before`. Each record is judged by its own instant, whatever the clock did between two of them; the
+/// cost does not grow with what is kept.
 ///
 /// # Errors
 /// When the database fails.
-pub fn clear(
-    tx: &Tx,
-    replies_before: Millis,
-    marks_before: Millis,
-    after: i64,
-    batch: usize,
-) -> Result<Cleared, StoreError> {
+pub fn clear(tx: &Tx, replies_before: Millis, marks_before: Millis, batch: usize) -> Result<Cleared, StoreError> {
     let limit = i64::try_from(batch).unwrap_or(i64::MAX);
     tx.with(|connection| {
-        // Rows are in commit order, so that the first one that is too young ends the walk.
-        let walk = |statement: &str, from: i64, before: Millis| -> rusqlite::Result<Option<(i64, usize)>> {
-            let ids = connection
-                .prepare_cached("SELECT id, committed_at FROM _oncehost_keys WHERE id > ?1 ORDER BY id LIMIT ?2")?
-                .query_map(params![from, limit], |row| Ok((row.get::<_, i64>(0)?, row.get::<_, Millis>(1)?)))?
-                .collect::<rusqlite::Result<Vec<_>>>()?;
-            let Some(last) = ids.iter().take_while(|(_, at)| *at <= before).map(|(id, _)| *id).last() else {
-                return Ok(None);
-            };
-            let changed = connection.prepare_cached(statement)?.execute(params![from, last])?;
-            Ok(Some((last, changed)))
+        // Along the index `_oncehost_keys_age`, the oldest first.
+        let change = |what: &str, mark: bool, before: Millis| {
+            let sql = format!(
+                "{what} WHERE id IN (SELECT id FROM _oncehost_keys WHERE (reply IS NULL) = ?1 AND committed_at <= ?2 \
+                 ORDER BY committed_at LIMIT ?3)"
+            );
+            connection.prepare_cached(&sql)?.execute(params![mark, before, limit])
         };
-        let marks = walk("DELETE FROM _oncehost_keys WHERE id > ?1 AND id <= ?2", 0, marks_before);
-        let replies = walk(
-            "UPDATE _oncehost_keys SET reply = NULL, fields = NULL WHERE id > ?1 AND id <= ?2 AND reply IS NOT NULL",
-            after,
-            replies_before,
-        );
-        let (marks, replies) = marks.and_then(|m| replies.map(|r| (m, r))).map_err(|error| fault(&error))?;
-        Ok(Cleared {
-            replies: replies.map_or(0, |(_, changed)| changed),
-            marks: marks.map_or(0, |(_, changed)| changed),
-            next: replies.map_or(after, |(last, _)| last),
-            more: marks.is_some() || replies.is_some(),
-        })
+        let clear = || {
+            let marks = change("DELETE FROM _oncehost_keys", true, marks_before)?;
+            // Where marks are not kept longer than replies, replies go with their record.
+            let whole = change("DELETE FROM _oncehost_keys", false, marks_before)?;
+            let replies = change("UPDATE _oncehost_keys SET reply = NULL, fields = NULL", false, replies_before)?;
+            let more = [marks, whole, replies].contains(&batch);
+            Ok(Cleared { replies, marks: marks + whole, more })
+        };
+        clear().map_err(|error: rusqlite::Error| fault(&error))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::sqlite::{Access, Shared};
+
+    fn database() -> (tempfile::TempDir, std::sync::Arc<Shared>) {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = Shared::open(&folder.path().join("p.db"), Access::Write).unwrap();
+        (folder, shared)
+    }
+
+    fn keep_at(tx: &Tx, key: &str, at: Millis) {
+        let id = KeyId { tenant: "t".to_owned(), operation: "o".to_owned(), key: key.to_owned() };
+        let (transient, fields, reply) = (Vec::new(), Vec::new(), Some("1".to_owned()));
+        keep(tx, &id, &KeyRecord { request_hash: [0; 32], transient, fields, reply, committed_at: at }, 0).unwrap();
+    }
+
+    #[test]
+    fn record_from_the_future_holds_up_no_other() {
+        let (_folder, shared) = database();
+        let tx = Tx::begin(&shared).unwrap();
+        // The clock was wrong at first, and was set back.
+        for (key, at) in [("wrong", 1_000_000), ("a", 100), ("b", 200), ("c", 300)] {
+            keep_at(&tx, key, at);
+        }
+        assert_eq!(clear(&tx, 200, 50, 9).unwrap(), Cleared { replies: 2, marks: 0, more: false });
+        assert_eq!(clear(&tx, 300, 100, 9).unwrap(), Cleared { replies: 1, marks: 1, more: false });
+        assert_eq!(clear(&tx, 400, 400, 1).unwrap(), Cleared { replies: 0, marks: 1, more: true });
+        assert_eq!(clear(&tx, 400, 400, 9).unwrap(), Cleared { replies: 0, marks: 1, more: false });
+        assert_eq!(clear(&tx, 1_000_000, 1_000_000, 9).unwrap().marks, 1);
+    }
+
+    #[test]
+    fn each_search_of_the_clearing_goes_along_the_index() {
+        let (_folder, shared) = database();
+        let plan: Vec<String> = shared
+            .lock()
+            .prepare(
+                "EXPLAIN QUERY PLAN SELECT id FROM _oncehost_keys WHERE (reply IS NULL) = ?1 AND committed_at <= ?2 \
+                 ORDER BY committed_at LIMIT ?3",
+            )
+            .unwrap()
+            .query_map(params![true, 5, 5], |row| row.get(3))
+            .unwrap()
+            .map(Result::unwrap)
+            .collect();
+        assert_eq!(plan.len(), 1, "no sorting: {plan:?}");
+        assert!(plan[0].contains("_oncehost_keys_age (<expr>=? AND committed_at<?)"), "{plan:?}");
+    }
 }

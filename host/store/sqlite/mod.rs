@@ -66,6 +66,7 @@ fn make_durable(path: &Path) -> Result<(), StoreError> {
     let mut log = path.as_os_str().to_owned();
     log.push("-wal");
     force(Path::new(&log))?;
+    crate::crash_point!("log-forced");
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => force(folder),
         Some(_) | None => force(Path::new(".")),
@@ -143,6 +144,9 @@ pub(crate) fn fault(error: &rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
         Some(ErrorCode::DiskFull) => StoreError::Unavailable("the disk is full; nothing was written".to_owned()),
         Some(ErrorCode::OperationInterrupted) => StoreError::Slow("a read took too long and was stopped".to_owned()),
+        Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
+            StoreError::Unavailable("the database is in use by another process; try again".to_owned())
+        }
         _ => StoreError::Unavailable(format!("the database failed: {error}")),
     }
 }

@@ -240,6 +240,27 @@ fn conditions_that_could_match_everything_change_nothing() {
 }
 
 #[test]
+fn tests_that_no_row_can_fail_change_nothing() {
+    let shop = Fixture::new();
+    for (table, filter) in [
+        ("orders", r#"{"id":{"isNull":false}}"#),
+        ("lines", r#"{"qty":{"isNull":false},"tags":{"isNull":false}}"#),
+        ("orders", r#"{"id":{"gte":""}}"#),
+        ("orders", r#"{"or":[{"id":{"isNull":false}},{"total":{"eq":1}}]}"#),
+        ("orders", r#"{"or":[{"total":{"isNull":true}},{"total":{"isNull":false}}]}"#),
+    ] {
+        shop.refused("delete", &[text(table), v(filter)], Code::Contract, &["every row", "{ id: { eq: id } }"]);
+        shop.call("count", &[text(table), v(filter)]).unwrap();
+    }
+    let patch = v(r#"{"qty":1}"#);
+    shop.refused("update", &[text("lines"), v(r#"{"qty":{"isNull":false}}"#), patch], Code::Contract, &["every row"]);
+    // What a row can fail is no such test, and beside one that can, the others do no harm.
+    for filter in [r#"{"total":{"isNull":false}}"#, r#"{"id":{"isNull":false,"eq":"1"}}"#, r#"{"id":{"gte":"a"}}"#] {
+        assert_eq!(shop.call("delete", &[text("orders"), v(filter)]).unwrap(), v(r#"{"affected":0}"#), "{filter}");
+    }
+}
+
+#[test]
 fn conditions_have_bounds() {
     let shop = Fixture::new();
     let nested = (0..40).fold(r#"{"total":{"eq":1}}"#.to_owned(), |inner, _| format!(r#"{{"or":[{inner}]}}"#));

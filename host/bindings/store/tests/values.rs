@@ -129,7 +129,7 @@ fn what_a_column_cannot_hold_is_refused_with_field_and_form() {
         ("raw", text("a"), "Uint8Array"),
         ("raw", Value::Array(vec![]), "Uint8Array"),
         ("due", text("2026-01-02T03:04:05"), "names no zone"),
-        ("due", text("2026-01-02 03:04:05"), "time of day is missing"),
+        ("due", text("2026-01-02 03:04:05"), "capital T"),
         ("due", Value::Int(0), "ISO 8601"),
         ("due", Value::Date(i64::MAX), "years 0001 to 9999"),
         ("extra", Value::Real(f64::NAN), "NaN is no JSON value"),

@@ -76,6 +76,7 @@ fn create_if_absent_refuses_where_the_model_has_no_plain_unique_index() {
         "no plain UNIQUE index",
         "CREATE UNIQUE INDEX orders_total_number ON orders (total, number)",
         "schema apply shop",
+        r#"CREATE UNIQUE INDEX "orders_total_number" ON "orders" ("tenant_id", "total", "number")"#,
     ];
     let args = [text("orders"), v(r#"{"number":"A","total":1}"#), v(r#"["total","number"]"#)];
     shop.refused("createIfAbsent", &args, Code::Schema, &says);
@@ -103,7 +104,11 @@ fn create_if_absent_refuses_where_the_database_has_no_plain_unique_index() {
             "createIfAbsent",
             &args,
             Code::Schema,
-            &["no plain UNIQUE index on exactly (number)", "schema apply shop"],
+            &[
+                "no plain UNIQUE index on exactly (number)",
+                "schema apply shop",
+                r#"CREATE UNIQUE INDEX "orders_number" ON "orders" ("tenant_id", "number")"#,
+            ],
         );
         assert_eq!(shop.call("count", &[text("orders"), v("{}")]).unwrap(), v(r#"{"count":1}"#), "{by_hand}");
     }
@@ -208,7 +213,7 @@ fn one_overflow_among_many_rows_changes_none() {
         let record = Value::Object(vec![("id".to_owned(), text(id)), ("total".to_owned(), total)]);
         shop.call("createIfAbsent", &[text("orders"), record, v(r#"["id"]"#)]).unwrap();
     }
-    let all = v(r#"{"id":{"isNull":false}}"#);
+    let all = v(r#"{"id":{"ne":"none"}}"#);
     shop.refused("update", &[text("orders"), all, v(r#"{"total":{"inc":1}}"#)], Code::Constraint, &[]);
     let row = shop.call("get", &[text("orders"), v(r#"{"id":{"eq":"1"}}"#)]).unwrap();
     assert_eq!(row.get("total"), Some(&Value::Int(1)));
@@ -272,4 +277,78 @@ fn an_insert_that_is_swallowed_ends_in_an_error_and_no_endless_loop() {
     shop.sql("CREATE TRIGGER t BEFORE INSERT ON orders BEGIN SELECT raise(IGNORE); END");
     let args = [text("orders"), v(r#"{"id":"1"}"#), v(r#"["id"]"#)];
     shop.refused("createIfAbsent", &args, Code::Unavailable, &["cannot be read"]);
+}
+
+#[test]
+fn missing_index_or_column_is_shown_as_the_plan_would_add_it() {
+    let shop = Fixture::new();
+    let args = [text("orders"), v(r#"{"number":"A"}"#), v(r#"["number"]"#)];
+    for by_hand in ["DROP INDEX orders_number", "ALTER TABLE lines DROP COLUMN qty"] {
+        shop.sql(&format!("COMMIT; {by_hand}; BEGIN IMMEDIATE"));
+        let plan = crate::schema::plan(&shop.database.lock(), &shop.plugin.schema, &[]).unwrap();
+        let step = plan.steps.iter().flat_map(|step| &step.sql).next().unwrap().clone();
+        match by_hand.starts_with("DROP") {
+            true => shop.refused("createIfAbsent", &args, Code::Schema, &[&step, "oncehost schema apply shop"]),
+            false => shop.refused("count", &[text("lines"), v(r#"{"qty":{"eq":1}}"#)], Code::Schema, &[&step]),
+        }
+        shop.sql(&step);
+    }
+}
+
+#[test]
+fn default_null_of_a_json_column_is_null_in_new_rows_and_in_old_ones() {
+    let wanted = |sql: &str| crate::schema::parse(sql, &[]).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let mut conn = rusqlite::Connection::open(folder.path().join("a.db")).unwrap();
+    let (first, second) =
+        ("CREATE TABLE t (id TEXT PRIMARY KEY);", "CREATE TABLE t (id TEXT PRIMARY KEY, j JSON DEFAULT 'null');");
+    crate::schema::apply(&mut conn, &wanted(first), &[], 0).unwrap();
+    conn.execute_batch("INSERT INTO t VALUES ('acme', 'old')").unwrap();
+    crate::schema::apply(&mut conn, &wanted(second), &[], 0).unwrap();
+    conn.execute_batch("INSERT INTO t (tenant_id, id) VALUES ('acme', 'new')").unwrap();
+    let nulls: i64 = conn.query_row("SELECT count(*) FROM t WHERE j IS NULL", [], |row| row.get(0)).unwrap();
+    assert_eq!(nulls, 2);
+    assert_eq!(wanted(second).tables["t"].column("j").unwrap().default, None);
+}
+
+#[test]
+fn search_that_outlasts_the_run_is_stopped_before_anything_changes() {
+    let shop = Fixture::new();
+    shop.sql(
+        "INSERT INTO orders (tenant_id, id, number, total) WITH RECURSIVE n (i) AS (SELECT 1 UNION ALL SELECT i + 1 FROM n \
+         WHERE i < 20000) SELECT 'acme', i, i, i FROM n",
+    );
+    let mut late = shop.host("acme");
+    late.tx = late.tx.until(std::time::Instant::now());
+    let slow = v(r#"{"constructor":{"isNull":true},"rate":{"isNull":true}}"#);
+    for args in [vec![text("orders"), slow.clone(), v(r#"{"total":1}"#)], vec![text("orders"), slow]] {
+        let name = if args.len() == 3 { "update" } else { "delete" };
+        let failure = call(&mut late, name, &args).unwrap_err();
+        assert_eq!(failure.code, Code::Limit, "{name}: {failure}");
+    }
+    let one = [text("orders"), v(r#"{"id":{"eq":"7"}}"#), v(r#"{"total":-1}"#)];
+    assert_eq!(call(&mut late, "update", &one).unwrap(), v(r#"{"affected":1}"#), "the transaction goes on");
+    let all = shop.call("count", &[text("orders"), v(r#"{"total":{"ne":1}}"#)]).unwrap();
+    assert_eq!(all, v(r#"{"count":19999}"#), "only row 1 has the total 1, as before");
+}
+
+#[test]
+fn broken_rules_have_their_facts_for_programs() {
+    let shop = Fixture::new();
+    let call = |name: &str, args: [&str; 3]| {
+        let [table, record, unique] = args;
+        shop.call(name, &[text(table), v(record), v(unique)]).map(drop)
+    };
+    call("createIfAbsent", ["orders", r#"{"id":"1","number":"A"}"#, r#"["id"]"#]).unwrap();
+    let line = r#"{"order_id":"1","sku":"s","qty":null}"#;
+    for (table, record, details) in [
+        ("orders", r#"{"id":"2","number":"A"}"#, r#"{"table":"orders","columns":["number"]}"#),
+        ("orders", r#"{"id":"3","total":-13}"#, r#"{"table":"orders","constraint":"CHECK (\"total\" <> -13)"}"#),
+        ("lines", r#"{"order_id":"x","sku":"s"}"#, r#"{"table":"lines","constraint":"FOREIGN KEY"}"#),
+        ("lines", line, r#"{"table":"lines","columns":["qty"],"constraint":"NOT NULL"}"#),
+    ] {
+        let unique = if table == "orders" { r#"["id"]"# } else { r#"["order_id","sku"]"# };
+        let failure = call("createIfAbsent", [table, record, unique]).unwrap_err();
+        assert_eq!(failure.details, serde_json::from_str::<Json>(details).unwrap(), "{failure}");
+    }
 }

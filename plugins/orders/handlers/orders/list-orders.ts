@@ -43,7 +43,7 @@ export function handle(query: Query) {
   })
   if (!page.ok && page.error.code === 'CONTRACT' && query.cursor !== undefined) {
     // The rest of the query is ours, so what breaks the rules is the caller's cursor.
-    throw new BizError('BAD_CURSOR', page.error.message)
+    throw new BizError('BAD_CURSOR', 'cursor is not the next_cursor of a page with these filters and this sort')
   }
   const { records, nextCursor } = must(page)
   return { orders: records, next_cursor: nextCursor }

@@ -1,0 +1,79 @@
+//! What the compiler puts in so that a run can be stopped, and where it says that it was.
+
+use std::time::Duration;
+
+use super::modules::{gives, run_with};
+use super::*;
+use crate::script::{RunLimits, ScriptError};
+
+fn short() -> RunLimits {
+    RunLimits { time: Duration::from_millis(100), ..RunLimits::default() }
+}
+
+/// Runs `handle` with this body, on line 3; gives where a limit or an error ended it.
+fn position(body: &str) -> String {
+    let source = format!(
+        "const far = 1\nexport function handle(input: any) {{\n{body}\n}}\nfunction Foo() {{ throw new Error('x') }}\nclass Bad extends Error {{ constructor() {{\nsuper('bad') }} }}\nclass Worse extends Bad {{ }}\nfunction bad() {{\nthrow new Worse() }}"
+    );
+    let bundle = bundle(&[("a.ts", &source)]);
+    assert_eq!(bundle.faults, []);
+    match run_with(bundle.code, &short()) {
+        Err(ScriptError::Limit { position, .. } | ScriptError::Thrown { position, .. }) => {
+            position.map_or_else(|| "nowhere".to_owned(), |position| position.to_string())
+        }
+        other => panic!("{other:?}"),
+    }
+}
+
+#[test]
+fn a_loop_that_is_ended_is_named_by_its_own_place() {
+    assert_eq!(position("  while (true) {}"), "p/a.ts:3:3");
+    assert_eq!(position("  const a = 1; console.log(a)\n  while (true) ;"), "p/a.ts:4:3");
+    assert_eq!(position("  for (;;) {\n    if (far) continue\n  }"), "p/a.ts:3:3");
+    assert_eq!(position("  for (;;) {\n    Math.abs(far)\n  }"), "p/a.ts:4:14");
+    assert_eq!(position("  do {} while (true)"), "p/a.ts:3:3");
+    assert_eq!(position("  if (far)\n    for (;;);"), "p/a.ts:4:5");
+    assert_eq!(position("  Math.abs(far)\n  outer: for (;;) { for (;;) { continue outer } }"), "p/a.ts:4:3");
+}
+
+#[test]
+fn an_error_is_placed_where_it_was_thrown() {
+    assert_eq!(position("  Foo()"), "p/a.ts:5:28");
+    assert_eq!(position("  bad()"), "p/a.ts:10:11");
+    assert_eq!(position("  throw new Bad()"), "p/a.ts:3:13");
+}
+
+#[test]
+fn huge_operands_end_soon_after_the_deadline() {
+    for body in [
+        "const x = (1n << 500000n) - 1n; let y; for (;;) { y = x * x }",
+        "const x = (1n << 500000n) - 1n; let y = x; for (;;) { y *= x; y = x }",
+        "const x = (1n << 1000000n) - 1n, d = (1n << 500000n) - 1n; let y; for (;;) { y = x % d }",
+        "const x = (1n << 1000000n) - 1n, d = (1n << 500000n) - 1n; let y; for (;;) y = x / d",
+        "const x = 3n; let y; for (;;) { y = x ** 300000n }",
+        "const x = (1n << 500000n) - 1n; const f = () => x * x; for (;;) f()",
+        "const x = (1n << 500000n) - 1n; const f = (n) => { x * x; f(n + 1) }; for (;;) try { f(0) } catch {}",
+        "const x = new Uint8Array(1e6); let y; for (;;) { y = [...x] }",
+        "const x = 'x'.repeat(6e4), f = (...a) => a; let y; for (;;) { y = f(...x) }",
+        "const x = Object.fromEntries(Array.from({ length: 1e4 }, (_, i) => [`k${i}`, i])); let y; for (;;) { y = { ...x } }",
+        "const x = (1n << 500000n) - 1n; Array.from({ length: 1e6 }, () => x * x)",
+    ] {
+        let bundle = bundle(&[("a.ts", &format!("export function handle() {{ {body} }}"))]);
+        let (send, receive) = std::sync::mpsc::channel();
+        std::thread::spawn(move || send.send(run_with(bundle.code, &short())));
+        // Uncounted, each of them would go on for a minute or an hour.
+        let ended = receive.recv_timeout(Duration::from_secs(15)).unwrap_or_else(|_| panic!("still running: {body}"));
+        assert!(matches!(ended, Err(ScriptError::Limit { .. })), "{body}: {ended:?}");
+    }
+}
+
+#[test]
+fn counted_operators_give_what_the_language_says() {
+    gives(
+        &[(
+            "a.ts",
+            "const __left = 1, __tick = 2\nconst area = (w: any, h: any) => w * h\nexport function handle() {\n  let a: any = 7, b: any = 2, none: any = null\n  const o = { n: 3, get twice() { return this.n * a } }\n  o.n *= b; a **= b\n  const f = (x = a / b) => ({ x: x % b })\n  const [c = b * b] = []\n  for (const i of [1, 2]) b = b * i, a = a - i * b\n  outer: for (const i of [1, 2]) { for (;;) { if (i) continue outer } }\n  do a--; while (a * b > 100)\n  return [area(3n, 4n), o.n, o.twice, a, b, f(), c, -(a ** b), `${a * b}`, 2 + a * b, (a * b).toString(), a * b ? 1 : 0, typeof (a * b), __left, __tick, 2 * a, none?.f(...none).y.z, Math.max(...[1, 2], ...[3]), { ...o, ...{ n: 1 } }.n]\n}",
+        )],
+        r#"["12",6,150,25,4,{"x":2.25},4,-390625,"100",102,"100",1,"number",1,2,50,null,3,1]"#,
+    );
+}
