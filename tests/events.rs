@@ -2,6 +2,8 @@
 
 use crate::support::scenario::check;
 
+#[cfg(feature = "crash-points")]
+mod backups;
 mod commands;
 #[cfg(feature = "crash-points")]
 mod crash;

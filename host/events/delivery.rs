@@ -143,6 +143,7 @@ async fn attempt(
     claimed: Vec<Claimed>,
     wanted: &[Wanted],
 ) -> Result<(), Failure> {
+    let tries = claimed.len();
     let (mut running, mut holds, mut failed) = (JoinSet::new(), HashMap::new(), Vec::new());
     for claimed in claimed {
         let hold = Hold { id: claimed.id, owner: app.events.owner.clone(), attempt: claimed.attempt };
@@ -174,6 +175,7 @@ async fn attempt(
             _ = renew.tick() => extend(app, &plugin.id, holds.values().cloned().collect()).await,
         }
     }
+    app.metrics.delivered(&plugin.id, "done", tries - failed.len());
     note_failed(app, &plugin.id, failed).await
 }
 
@@ -190,7 +192,8 @@ async fn note_failed(app: &Arc<App>, name: &str, failed: Vec<(Hold, Retry, Invok
     }
     let now = app.clock.now();
     let note = move |tx: &Tx| {
-        failed.iter().try_for_each(|(hold, retry, error)| {
+        let mut dead = 0;
+        for (hold, retry, error) in &failed {
             let next = match error {
                 InvokeError::Discard { .. } => Next::Dead,
                 InvokeError::Failure(failure) if failure.code == Code::Overloaded => {
@@ -198,10 +201,15 @@ async fn note_failed(app: &Arc<App>, name: &str, failed: Vec<(Hold, Retry, Invok
                 }
                 InvokeError::Failure(_) | InvokeError::Business { .. } => next(retry, hold, now),
             };
-            deliveries::failed(tx, hold, &told(error), next, now).map(drop)
-        })
+            let held = deliveries::failed(tx, hold, &told(error), next, now)?;
+            dead += usize::from(held && next == Next::Dead);
+        }
+        Ok((failed.len() - dead, dead))
     };
-    change(app, name, note).await
+    let (again, dead) = change(app, name, note).await?;
+    app.metrics.delivered(name, "failed", again);
+    app.metrics.delivered(name, "dead", dead);
+    Ok(())
 }
 
 /// An error as a dead letter tells it.

@@ -60,7 +60,8 @@ pub async fn accept(
     }
     let unknown = || Failure::new(Code::Unavailable, "the outcome is unknown; send the same events again");
     let accepted = answer.await.map_err(|_| unknown())??;
-    Ok(ids.into_iter().zip(accepted).map(|(event_id, accepted)| receipt(event_id, accepted)).collect())
+    let receipts = ids.into_iter().zip(accepted).map(|(event_id, accepted)| receipt(event_id, accepted));
+    Ok(receipts.inspect(|it| it.iter().for_each(|it| app.metrics.accepted(!it.already))).collect())
 }
 
 fn receipt(event_id: String, accepted: Accepted) -> Result<Receipt, Failure> {

@@ -185,6 +185,7 @@ async fn pass_on(app: &Arc<App>, name: &str, batch: &[Waiting]) -> Result<(), Fa
         change(app, name, move |tx| outbox::mark_relayed(tx, &ids, now)).await?;
     }
     crate::crash_point!("relay-after-mark");
+    app.metrics.relayed(batch.len());
     Ok(())
 }
 
