@@ -297,7 +297,18 @@ pub async fn replay(app: &Arc<App>, selection: &Selection) -> Result<Json, Failu
         }
         app.events.arrived.nudge(&name);
     }
+    must_be_found(selection, replayed + skipped.len())?;
     Ok(json!({ "replayed": replayed, "skipped": skipped }))
+}
+
+/// Whoever names events is told where there are none.
+fn must_be_found(selection: &Selection, found: usize) -> Result<(), Failure> {
+    if found > 0 || selection.event_ids.is_empty() {
+        return Ok(());
+    }
+    let ids = selection.event_ids.join(", ");
+    let text = format!("there is no delivery of {ids}; `oncehost events list` has the ids (eventId)");
+    Err(Failure::new(Code::NotFound, text))
 }
 
 fn must_be_narrow(selection: &Selection, verb: &str) -> Result<(), Failure> {
@@ -368,5 +379,6 @@ pub async fn discard(app: &Arc<App>, selection: &Selection) -> Result<Json, Fail
         // Those behind them have their turn.
         app.events.arrived.nudge(&name);
     }
+    must_be_found(&selection, discarded)?;
     Ok(json!({ "discarded": discarded }))
 }

@@ -189,3 +189,6 @@ verbs! { deliveries:
     /// When the database fails.
     pub fn clear(tx, before: Millis, batch: usize) -> usize;
 }
+
+#[cfg(test)]
+mod tests;

@@ -157,6 +157,9 @@ fn replay_that_names_nothing_is_refused() {
         assert_eq!((answer.status, answer.error().as_str()), (400, "VALIDATION"));
     }
     assert_eq!(post(&host, "/admin/events/replay", &json!({ "plugins": "ear" })).status, 400);
+    for path in ["/admin/events/replay", "/admin/events/discard"] {
+        assert_eq!(post(&host, path, &json!({ "eventIds": ["none"] })).error(), "NOT_FOUND");
+    }
     assert_eq!(get(&host, "/admin/events/none").error(), "NOT_FOUND");
 }
 

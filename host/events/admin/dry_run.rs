@@ -4,7 +4,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 
 use serde_json::{Value as Json, json};
 
-use super::{DRY_RUNS, Selection, meant, refusal, subscription};
+use super::{DRY_RUNS, Selection, meant, must_be_found, refusal, subscription};
 use crate::app::App;
 use crate::bindings::Effects;
 use crate::clock::Millis;
@@ -42,6 +42,7 @@ pub(super) async fn run(app: &Arc<App>, selection: &Selection) -> Result<Json, F
             }
         }
     }
+    must_be_found(selection, ran.len())?;
     Ok(json!({ "dryRun": ran, "more": more }))
 }
 
