@@ -225,6 +225,8 @@ impl App {
     /// the data folder back.
     pub async fn close(&self) {
         let deadline = Instant::now() + self.settings.stop_grace;
+        // The last connection to a database brings its log into the file, and only a writer can.
+        self.events.close();
         let lanes: Vec<_> = self.lanes().values().cloned().collect();
         for lane in lanes {
             lane.close(deadline).await;

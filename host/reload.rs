@@ -51,6 +51,7 @@ pub async fn reload(app: &Arc<App>, wanted: Wanted, since: Instant) -> Result<Re
     }
     let next = subscriptions::change(app, next).await?;
     app.swap(next, !report.changes.is_empty());
+    subscriptions::resume(app);
     report.took = since.elapsed();
     if !app.settings.apply_schema {
         for plugin in &differ {

@@ -54,7 +54,7 @@ enum Command {
     /// Have dead letters tried again, under the same event ids and at a bounded rate
     #[command(
         after_help = "What was done stays done: the record under the event's id protects it, also with --force.\n\n\
-        Example: oncehost events replay --plugin audit --error \"no such table\" --rate 50"
+        Example: oncehost events replay --plugin audit --error SCHEMA --rate 50"
     )]
     Replay {
         #[command(flatten)]

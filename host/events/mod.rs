@@ -124,6 +124,12 @@ impl Events {
         Some(reader.shared.clone())
     }
 
+    /// Ends all of it, and closes the connections.
+    pub fn close(&self) {
+        self.end();
+        self.close_idle(Duration::ZERO);
+    }
+
     /// Closes connections that nobody has looked through for that long.
     fn close_idle(&self, idle: Duration) {
         lock(&self.readers).retain(|_, reader| reader.used.elapsed() < idle);

@@ -8,12 +8,13 @@ use tokio::task::JoinSet;
 
 use super::{HOST, after, databases, delivery, relay, schedule};
 use crate::app::App;
+use crate::backoff::Retry;
 use crate::clock::Millis;
 use crate::failure::Failure;
 use crate::nudge::Nudges;
 
-/// How long a round that failed waits before it is tried again.
-const PAUSE: Duration = Duration::from_secs(1);
+/// How long rounds that fail wait before they are tried again: for as long as it takes.
+const AGAIN: Retry = Retry { max_attempts: u32::MAX, initial_ms: 1_000, factor: 2.0, max_ms: 30_000 };
 /// The longest sleep, after which the clock is looked at again: it may have been set.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
@@ -21,8 +22,7 @@ const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 pub async fn run(app: &Arc<App>) {
     let names = databases(app);
     names.iter().map(String::as_str).chain([HOST]).for_each(|name| app.events.published.nudge(name));
-    let registry = app.registry();
-    registry.plugins.keys().chain(&names).for_each(|name| app.events.arrived.nudge(name));
+    app.registry().plugins.keys().chain(&names).for_each(|name| app.events.arrived.nudge(name));
     let relay = async |app: Arc<App>, name: String| relay::relay(&app, &name).await.map(|_| None);
     let deliver = async |app: Arc<App>, name: String| deliver(&app, &name).await.map(|(_, due)| due);
     tokio::join!(
@@ -45,7 +45,8 @@ where
     F: Future<Output = Result<Option<Millis>, Failure>> + Send + 'static,
 {
     let mut rounds = JoinSet::new();
-    let (mut wanted, mut busy, mut failing) = (BTreeSet::new(), BTreeSet::new(), BTreeSet::new());
+    let (mut wanted, mut busy) = (BTreeSet::new(), BTreeSet::new());
+    let mut failing: BTreeMap<String, u32> = BTreeMap::new();
     let mut due: BTreeMap<String, Millis> = BTreeMap::new();
     let mut ending = app.events.ending.subscribe();
     loop {
@@ -73,11 +74,14 @@ where
                         due.extend(next.map(|next| (name, next)));
                     }
                     Err(failure) => {
-                        // Once, not each second.
-                        if failing.insert(name.clone()) {
+                        let times = failing.entry(name.clone()).or_default();
+                        *times += 1;
+                        // Once, not each time.
+                        if *times == 1 {
                             tracing::warn!(database = name, "{what} of events failed and is tried again: {failure}");
                         }
-                        due.insert(name, after(app.clock.now(), PAUSE));
+                        let pause = AGAIN.pause(*times, 1.0).unwrap_or(LONGEST_SLEEP);
+                        due.insert(name, after(app.clock.now(), pause));
                     }
                 }
             }

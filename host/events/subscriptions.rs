@@ -129,8 +129,12 @@ pub async fn change(app: &Arc<App>, next: Registry) -> Result<Registry, Failure>
     })
     .await?;
     *app.events.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known?);
-    // What waited for a plugin can go on with it.
-    let handling = next.plugins.values().filter(|it| !it.subscriptions.is_empty() || !it.schedules.is_empty());
-    handling.for_each(|plugin| app.events.arrived.nudge(&plugin.id));
     Ok(next)
+}
+
+/// Has what waited for the plugins that are loaded now go on.
+pub fn resume(app: &App) {
+    let registry = app.registry();
+    let handling = registry.plugins.values().filter(|it| !it.subscriptions.is_empty() || !it.schedules.is_empty());
+    handling.for_each(|plugin| app.events.arrived.nudge(&plugin.id));
 }

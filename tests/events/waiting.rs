@@ -59,7 +59,6 @@ fn event_that_came_before_a_subscription_ended_waits_for_it() {
     let host = Host::new(files(EAR));
     send(&host, "1");
     drain(&host);
-    host.database("ear").execute("UPDATE _oncehost_deliveries SET state = 'waiting'", []).unwrap();
     let manifest = host.plugins().join("ear/plugin.json");
     let good = std::fs::read_to_string(&manifest).unwrap();
     let without = good.replace(r#"{ "type": "heard", "handler": "events/also" },"#, "");
@@ -67,6 +66,8 @@ fn event_that_came_before_a_subscription_ended_waits_for_it() {
     write(&manifest, &without);
     host.clock.advance(1);
     reload(&host);
+    // As if it had not been delivered before the subscription ended.
+    host.database("ear").execute("UPDATE _oncehost_deliveries SET state = 'waiting'", []).unwrap();
     drain(&host);
     let found = waiting(&host);
     assert_eq!(found.len(), 1, "{found:?}");

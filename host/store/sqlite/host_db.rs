@@ -5,7 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{StoreError, fault, open_reader, open_versioned};
+use super::{StoreError, fault, open_beside_writer, open_versioned};
 use crate::clock::Millis;
 use crate::store::host_db::TokenRow;
 
@@ -20,8 +20,9 @@ const TABLES: [&str; 2] = [
 
 /// The host's own database. One connection writes; those who only listen have another, and never wait for a disk.
 pub struct HostDb {
-    writer: Mutex<Connection>,
+    // Dropped first: the last connection brings the log into the file, and only a writer can.
     reader: Mutex<Connection>,
+    writer: Mutex<Connection>,
 }
 
 impl HostDb {
@@ -32,7 +33,7 @@ impl HostDb {
     pub fn open(data: &Path) -> Result<Self, StoreError> {
         let path = data.join("host.db");
         let writer = Mutex::new(open_versioned(&path, &TABLES)?);
-        Ok(Self { writer, reader: Mutex::new(open_reader(&path)?) })
+        Ok(Self { writer, reader: Mutex::new(open_beside_writer(&path)?) })
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {

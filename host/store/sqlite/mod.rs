@@ -78,14 +78,20 @@ fn make_durable(path: &Path) -> Result<(), StoreError> {
 /// # Errors
 /// As [`open_writer`].
 pub fn open_reader(path: &Path) -> Result<Connection, StoreError> {
+    let connection = open_beside_writer(path)?;
+    // A read may be the first thing after a crash, and rests on the log as a reply to a write does.
+    make_durable(path)?;
+    Ok(connection)
+}
+
+/// The same where this process has just opened the database for writing, and so forced its log to disk.
+fn open_beside_writer(path: &Path) -> Result<Connection, StoreError> {
     let connection =
         Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
             .map_err(|error| opening(path, &error))?;
     prepare(&connection)
         .and_then(|()| connection.pragma_update(None, "query_only", true))
         .map_err(|error| opening(path, &error))?;
-    // A read may be the first thing after a crash, and rests on the log as a reply to a write does.
-    make_durable(path)?;
     Ok(connection)
 }
 
