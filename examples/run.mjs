@@ -40,13 +40,30 @@ async function run(file, ...args) {
   if (code !== 0) throw new Error(`${file} ended with ${code}`)
 }
 
+/** Starts a service that the examples use, on a port of its own. */
+async function serve(file) {
+  const port = await freePort()
+  const child = spawn(process.execPath, [path.join(root, file), '--port', String(port)], { stdio: ['ignore', 'pipe', 'inherit'] })
+  await once(child.stdout, 'data')
+  return { child, url: `http://127.0.0.1:${port}` }
+}
+
+const receiver = await serve('examples/lane-change/receiver.mjs')
+const payments = await serve('examples/payments/server.mjs')
 const data = mkdtempSync(path.join(tmpdir(), 'oncehost-examples-'))
 const listen = `127.0.0.1:${await freePort()}`
 const url = `http://${listen}`
 const host = spawn(
   binary,
   ['dev', '--apply-schema', '--plugins', path.join(root, 'plugins'), '--data', data, '--listen', listen],
-  { stdio: ['ignore', 'ignore', 'pipe'] },
+  {
+    stdio: ['ignore', 'ignore', 'pipe'],
+    env: {
+      ...process.env,
+      ONCEHOST_SETTINGS_LANE_CHANGE_PUSH_URL: `${receiver.url}/lane-changes`,
+      ONCEHOST_SETTINGS_ORDERS_PAYMENT_URL: `${payments.url}/charges`,
+    },
+  },
 )
 let log = ''
 host.stderr.on('data', chunk => { log = (log + chunk).slice(-20_000) })
@@ -57,6 +74,8 @@ try {
   await run('examples/lane-change/feed.mjs', '--url', url)
   // A whole second feed, with other losses, changes nothing: every call is a replay.
   await run('examples/lane-change/feed.mjs', '--url', url, '--seed', '2')
+  await run('examples/lane-change/push.mjs', '--url', url, '--receiver', receiver.url)
+  await run('examples/payments/pay.mjs', '--url', url, '--payments', payments.url)
   host.kill('SIGTERM')
   const [code, signal] = host.exitCode === null ? await once(host, 'exit') : [host.exitCode]
   if (code !== 0) throw new Error(`the host ended with ${code ?? signal}`)
@@ -64,6 +83,6 @@ try {
   console.error(`\nexamples: ${error.message}\n--- the end of the host's log\n${log}`)
   process.exitCode = 1
 } finally {
-  host.kill('SIGKILL')
+  for (const child of [host, receiver.child, payments.child]) child.kill('SIGKILL')
   rmSync(data, { recursive: true, force: true })
 }

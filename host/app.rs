@@ -13,6 +13,7 @@ use crate::clock::{Clock, Millis};
 use crate::config::Settings;
 use crate::events::Events;
 use crate::failure::Failure;
+use crate::flow::{Committed, Flows};
 use crate::idempotency::InFlight;
 use crate::ids::Ids;
 use crate::lane::{Lane, LaneSettings, Watchdog};
@@ -42,6 +43,8 @@ pub struct App {
     pub host_db: Arc<HostDb>,
     pub auth: Auth,
     pub events: Events,
+    /// What runs workflows.
+    pub flows: Arc<Flows>,
     registry: RwLock<Arc<Registry>>,
     /// Held by a reload from looking to swapping.
     pub reloading: tokio::sync::Mutex<()>,
@@ -65,12 +68,13 @@ impl App {
     pub fn open(settings: Settings, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Result<Arc<Self>, StartError> {
         let lock = lock(&settings.data)?;
         refuse_unfinished(&settings.data)?;
-        let registry = Registry::load(&settings.plugins, clock.now()).map_err(|error| {
-            StartError(format!(
-                "cannot read the plugins folder {}: {error}; name another with --plugins DIR",
-                settings.plugins.display()
-            ))
-        })?;
+        let registry = Registry::load_given(&settings.plugins, clock.now(), Arc::new(settings.given_settings.clone()))
+            .map_err(|error| {
+                StartError(format!(
+                    "cannot read the plugins folder {}: {error}; name another with --plugins DIR",
+                    settings.plugins.display()
+                ))
+            })?;
         let host_db = Arc::new(HostDb::open(&settings.data).map_err(|error| StartError(error.to_string()))?);
         let auth = Auth::open(&settings, host_db.clone(), clock.clone()).map_err(StartError)?;
         let events = Events::open(&host_db, &registry, clock.now(), ids.as_ref());
@@ -78,6 +82,7 @@ impl App {
         let watchdog = Watchdog::start().map_err(|error| StartError(format!("no thread can be started: {error}")))?;
         let (spans, exporter) = settings.otlp_endpoint.as_deref().map(trace::exporter).unzip();
         let metrics = Arc::new(Metrics::default());
+        let flows = Flows::new(ids.rising(clock.now()).to_string(), settings.lease);
         let lane_settings = LaneSettings {
             queue: settings.queue,
             idle: settings.lane_idle,
@@ -86,8 +91,9 @@ impl App {
             watchdog,
             metrics: metrics.clone(),
             committed: events.published.clone(),
+            after: Arc::new(Committed(flows.clone())),
         };
-        Ok(Arc::new(Self {
+        let app = Arc::new(Self {
             settings,
             clock,
             ids,
@@ -99,13 +105,16 @@ impl App {
             host_db,
             auth,
             events,
+            flows,
             registry: RwLock::new(Arc::new(registry)),
             reloading: tokio::sync::Mutex::default(),
             reloads: AtomicU64::new(0),
             lanes: Mutex::default(),
             lane_settings,
             lock: Mutex::new(Some(lock)),
-        }))
+        });
+        app.flows.belongs_to(&app);
+        Ok(app)
     }
 
     /// The plugins as they are loaded now.
@@ -118,6 +127,7 @@ impl App {
     pub fn swap(&self, next: Registry, counts: bool) {
         *self.registry.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
         self.reloads.fetch_add(u64::from(counts), Ordering::Relaxed);
+        self.flows.reloaded(self.registry().plugins.keys().cloned());
     }
 
     /// How many reloads there were that changed something.
@@ -205,6 +215,7 @@ impl App {
             replies += cleared.replies;
             marks += cleared.marks;
             if !cleared.more {
+                self.flows.clear_definitions(&lane).await?;
                 return Ok((replies, marks));
             }
         }
@@ -227,6 +238,7 @@ impl App {
         let deadline = Instant::now() + self.settings.stop_grace;
         // The last connection to a database brings its log into the file, and only a writer can.
         self.events.close();
+        self.flows.close(deadline).await;
         let lanes: Vec<_> = self.lanes().values().cloned().collect();
         for lane in lanes {
             lane.close(deadline).await;

@@ -13,8 +13,10 @@ use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 mod access;
+mod given;
 
 pub use access::{JwtSettings, Rate};
+pub use given::GivenSettings;
 
 /// All that an operator can set, with its default (spec §5, §8).
 #[derive(Clone, Debug)]
@@ -60,6 +62,8 @@ pub struct Settings {
     pub notifications_kept: Duration,
     /// How long a lane without work keeps its threads and connections.
     pub lane_idle: Duration,
+    /// How long a claim on a step holds without a sign of life from its host.
+    pub lease: Duration,
     /// How long a stop waits for work that is under way.
     pub stop_grace: Duration,
     /// Which log lines are written, in the form of `tracing_subscriber::EnvFilter`: `info,script=debug`.
@@ -69,6 +73,8 @@ pub struct Settings {
     pub log_format: Option<LogFormat>,
     /// Collector of traces, spoken to as OTLP over HTTP: `http://127.0.0.1:4318`. `None`: no spans are sent.
     pub otlp_endpoint: Option<String>,
+    /// What is given for the settings of plugins.
+    pub given_settings: GivenSettings,
     /// Which settings were given, and where: a flag, a name in the environment, or a line of the file.
     pub given: Vec<(&'static str, String)>,
 }
@@ -110,10 +116,12 @@ impl Default for Settings {
             deliveries_kept: 7 * DAY,
             notifications_kept: DAY,
             lane_idle: Duration::from_secs(60),
+            lease: Duration::from_secs(10),
             stop_grace: Duration::from_secs(10),
             log: None,
             log_format: None,
             otlp_endpoint: None,
+            given_settings: GivenSettings::default(),
             given: Vec::new(),
         }
     }
@@ -188,6 +196,9 @@ impl Settings {
         for (name, value) in env {
             let Some(key) = name.strip_prefix(PREFIX) else { continue };
             let key = key.to_ascii_lowercase();
+            if settings.given_settings.take_env(&key, value) {
+                continue;
+            }
             match setter(&key) {
                 Some(set) => {
                     set(&mut settings, value).map_err(|why| ConfigError(format!("{name}: {why}")))?;
@@ -234,6 +245,12 @@ impl Settings {
             let before = text.get(..key.span().start).unwrap_or_default();
             let place = format!("{shown}:{}", before.matches('\n').count() + 1);
             let name = name.as_str();
+            if name == "settings" {
+                let base = path.parent().unwrap_or(Path::new(""));
+                let taken = self.given_settings.take_table(value.get_ref(), base);
+                taken.map_err(|why| ConfigError(format!("{place}: {why}")))?;
+                continue;
+            }
             let Some(set) = setter(name) else {
                 let hint = match nearest(name) {
                     Some(near) => format!("did you mean {near}?"),
@@ -296,7 +313,7 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 type Setter = fn(&mut Settings, &str) -> Result<(), String>;
 
 /// Every setting by its name.
-const SETTINGS: [(&str, Setter); 34] = [
+const SETTINGS: [(&str, Setter); 35] = [
     ("plugins", |s, v| folder(v).map(|v| s.plugins = v)),
     ("data", |s, v| folder(v).map(|v| s.data = v)),
     ("listen", |s, v| address(v).map(|v| s.listen = v)),
@@ -327,6 +344,7 @@ const SETTINGS: [(&str, Setter); 34] = [
     ("deliveries_kept", |s, v| time_limit(v).map(|v| s.deliveries_kept = v)),
     ("notifications_kept", |s, v| time_limit(v).map(|v| s.notifications_kept = v)),
     ("lane_idle", |s, v| duration(v).map(|v| s.lane_idle = v)),
+    ("lease", |s, v| time_limit(v).map(|v| s.lease = v)),
     ("stop_grace", |s, v| duration(v).map(|v| s.stop_grace = v)),
     ("log", |s, v| {
         s.log = Some(v.to_owned());

@@ -2,24 +2,26 @@
 //! transaction: claim → run the script against the bindings → settle. The lane commits it (with its neighbours),
 //! and only then replies and wakes who waits.
 
+use std::collections::HashMap;
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex, PoisonError};
 use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 
 use crate::bindings::{Bindings, Effects, Scope, ctx, script_line};
 use crate::clock::Millis;
+use crate::codec::Value;
 use crate::failure::{Code, Failure};
-use crate::script::{Call, Engine, EngineLimits, RunLimits, ScriptError};
-use crate::store::Tx;
+use crate::script::{Binding, Call, Engine, EngineLimits, Host, RunLimits, ScriptError};
+use crate::store::{Fate, Tx};
+use crate::workflow::Wakes;
 
 /// One run of an action, to be done once per cause. Immutable, so that it can be run again after a rollback that
 /// was a neighbour's fault.
 pub struct Invocation {
     pub scope: Scope,
-    /// The module to run, in `scope.plugin.code`.
-    pub entry: usize,
+    pub run: Run,
     /// The input as JSON text.
     pub input: String,
     /// What is wrong with the input, found before but told only when the cause has been claimed.
@@ -29,6 +31,26 @@ pub struct Invocation {
     /// Bytes of a published payload or a seed.
     pub payload_limit: usize,
     pub cause: Box<dyn Cause>,
+}
+
+/// What an invocation does between its claim and its settlement.
+pub enum Run {
+    /// Calls `handle` of this module in `scope.plugin.code`.
+    Entry(usize),
+    /// Does one call of a binding, for a script that runs outside of any transaction.
+    Call(HostCall),
+    /// Nothing: it has ended outside of any transaction, like this.
+    Ended(Result<String, InvokeError>),
+}
+
+/// See [`Run::Call`].
+pub struct HostCall {
+    pub binding: Binding,
+    pub args: Vec<Value>,
+    /// How many events the script published before, by topic.
+    pub published: HashMap<String, u32>,
+    /// What the call gave, and how many events there are now.
+    pub gave: Mutex<Option<(Value, HashMap<String, u32>)>>,
 }
 
 /// Why an invocation happens, and what makes it happen once.
@@ -44,6 +66,15 @@ pub trait Cause: Send + Sync + Debug {
     /// # Errors
     /// When that cannot be recorded; nothing of the invocation is kept then.
     fn settle(&self, tx: &Tx, data: &str, now: Millis) -> Result<Outcome, Failure>;
+
+    /// Records that the invocation failed, when its writes are undone and in the transaction that its neighbours are in.
+    /// Gives the outcome where that settles it.
+    ///
+    /// # Errors
+    /// When that cannot be recorded.
+    fn failed(&self, _tx: &Tx, _error: &InvokeError, _now: Millis) -> Result<Option<Outcome>, Failure> {
+        Ok(None)
+    }
 
     /// Whether a claim finds out, after a commit whose outcome is unknown, what became of it.
     fn is_recorded(&self) -> bool;
@@ -70,7 +101,7 @@ pub enum Claim {
 }
 
 /// What an invocation gave.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Outcome {
     /// The result as JSON text.
     pub data: Arc<str>,
@@ -78,6 +109,24 @@ pub struct Outcome {
     pub replayed: bool,
     /// Until when the record keeps the result; `None` where there is no record.
     pub expires: Option<Millis>,
+    /// What is to happen once it has committed.
+    pub wakes: Option<Box<Wakes>>,
+}
+
+impl Outcome {
+    /// A result that is not from a record, and that no record keeps.
+    pub fn new(data: impl Into<Arc<str>>) -> Self {
+        Self { data: data.into(), replayed: false, expires: None, wakes: None }
+    }
+
+    /// The same, with more to happen once it has committed.
+    #[must_use]
+    pub fn waking(mut self, wakes: Wakes) -> Self {
+        if !wakes.is_empty() {
+            self.wakes.get_or_insert_default().add(wakes);
+        }
+        self
+    }
 }
 
 /// Why an invocation gave nothing; none of its writes are kept.
@@ -109,65 +158,109 @@ impl From<crate::store::StoreError> for InvokeError {
     }
 }
 
-/// Does one invocation inside the transaction that `tx` holds. `now` is the instant its record will carry.
+/// Does one invocation inside the transaction that `tx` holds. `now` is the instant its record will carry. `engine`
+/// is needed only where it runs a module.
 ///
 /// # Errors
 /// See [`InvokeError`]. The transaction is then as it was before, or, when the database rolled back all of it, gone.
-pub fn invoke(invocation: &Invocation, engine: &mut Engine, tx: &Tx, now: Millis) -> Result<Outcome, InvokeError> {
+pub fn invoke(
+    invocation: &Invocation,
+    engine: Option<&mut Engine>,
+    tx: &Tx,
+    now: Millis,
+) -> Result<Outcome, InvokeError> {
+    let error = match claimed(invocation, engine, tx, now) {
+        Ok(outcome) => return Ok(outcome),
+        Err(error) => error,
+    };
+    if tx.fate() != Fate::Open {
+        return Err(error);
+    }
+    let cause = &invocation.cause;
+    match within(tx, || cause.failed(tx, &error, now).map_err(InvokeError::from)) {
+        Ok(Some(outcome)) => Ok(outcome),
+        Ok(None) => Err(error),
+        Err(unrecorded) => Err(unrecorded),
+    }
+}
+
+fn claimed(invocation: &Invocation, engine: Option<&mut Engine>, tx: &Tx, now: Millis) -> Result<Outcome, InvokeError> {
     if let Claim::Done(outcome) = invocation.cause.claim(tx, now)? {
         return Ok(outcome);
     }
     if let Some(fault) = &invocation.input_fault {
         return Err(fault.clone().into());
     }
+    within(tx, || {
+        let (data, wakes) = run(invocation, engine, tx)?;
+        crate::crash_point!("in-invocation");
+        Ok(invocation.cause.settle(tx, &data, now)?.waking(wakes))
+    })
+}
+
+/// Does `work` so that nothing of it is left where it fails.
+fn within<R>(tx: &Tx, work: impl FnOnce() -> Result<R, InvokeError>) -> Result<R, InvokeError> {
     tx.mark()?;
-    let outcome = run(invocation, engine, tx)
-        .inspect(|_| {
-            crate::crash_point!("in-invocation");
-        })
-        .and_then(|data| invocation.cause.settle(tx, &data, now).map_err(InvokeError::from))
-        .and_then(|outcome| tx.keep().map(|()| outcome).map_err(InvokeError::from));
-    if outcome.is_err() {
+    let done = work().and_then(|done| tx.keep().map(|()| done).map_err(InvokeError::from));
+    if done.is_err() {
         tx.undo();
     }
-    outcome
+    done
 }
 
 /// Runs a read action on a connection that cannot write: no cause, no record.
 ///
 /// # Errors
 /// See [`InvokeError`].
-pub fn read(invocation: &Invocation, engine: &mut Engine, tx: &Tx) -> Result<Outcome, InvokeError> {
+pub fn read(invocation: &Invocation, engine: Option<&mut Engine>, tx: &Tx) -> Result<Outcome, InvokeError> {
     if let Some(fault) = &invocation.input_fault {
         return Err(fault.clone().into());
     }
-    let data = run(invocation, engine, tx)?;
-    Ok(Outcome { data: data.into(), replayed: false, expires: None })
+    run(invocation, engine, tx).map(|(data, _)| Outcome::new(data))
 }
 
-fn run(invocation: &Invocation, engine: &mut Engine, tx: &Tx) -> Result<String, InvokeError> {
+fn run(invocation: &Invocation, engine: Option<&mut Engine>, tx: &Tx) -> Result<(String, Wakes), InvokeError> {
     let scope = &invocation.scope;
+    let bindings = || {
+        let tx = tx.until(Instant::now() + invocation.limits.time);
+        Bindings::new(scope.clone(), tx, invocation.payload_limit)
+    };
+    let (entry, engine) = match (&invocation.run, engine) {
+        (Run::Entry(entry), Some(engine)) => (*entry, engine),
+        (Run::Entry(_), None) => return Err(Failure::new(Code::Unavailable, "no script engine").into()),
+        (Run::Ended(result), _) => return result.clone().map(|data| (data, Wakes::default())),
+        (Run::Call(call), _) => {
+            let mut bindings = bindings();
+            bindings.published.clone_from(&call.published);
+            let value = bindings.call(call.binding, call.args.clone())?;
+            let wakes = bindings.wakes().take();
+            *call.gave.lock().unwrap_or_else(PoisonError::into_inner) = Some((value, bindings.published));
+            return Ok(("null".to_owned(), wakes));
+        }
+    };
     let call = Call {
         code: &scope.plugin.code,
-        entry: invocation.entry,
+        entry,
         export: "handle",
         input: &invocation.input,
         ctx: &ctx::members(scope),
         now: scope.now,
         seed: ctx::seed(scope),
         limits: &invocation.limits,
+        step: None,
     };
-    let mut bindings =
-        Bindings::new(scope.clone(), tx.until(Instant::now() + invocation.limits.time), invocation.payload_limit)
-            .telling(invocation.cause.effects());
+    let mut bindings = bindings().telling(invocation.cause.effects());
     bindings.intent = invocation.cause.intent();
+    let wakes = bindings.wakes();
     let began = Instant::now();
     let ran = engine.run(&call, Box::new(bindings));
     scope.origin.part("handler", began, scope.ids.as_ref());
-    ran.map_err(|error| from_script(error, scope, invocation.limits.time))
+    let data = ran.map_err(|error| from_script(error, scope, invocation.limits.time))?;
+    Ok((data, wakes.take()))
 }
 
-fn from_script(error: ScriptError, scope: &Scope, time: Duration) -> InvokeError {
+/// What an error of a script's is to those who called it; what was thrown goes to the log.
+pub fn from_script(error: ScriptError, scope: &Scope, time: Duration) -> InvokeError {
     match error {
         ScriptError::Business { name, message, status, details } => {
             InvokeError::Business { name, message, status, details }

@@ -21,6 +21,7 @@ pub mod trace;
 pub mod query;
 pub mod schema;
 pub mod store;
+pub mod workflow;
 
 pub mod plugin;
 pub mod script;
@@ -31,6 +32,7 @@ pub mod bindings;
 
 pub mod app;
 pub mod events;
+pub mod flow;
 pub mod idempotency;
 pub mod invoke;
 pub mod lane;

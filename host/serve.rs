@@ -116,6 +116,7 @@ impl Server {
                 () = clear_now_and_then(&app, CLEAR_FIRST, CLEAR_EVERY) => {}
                 () = export(&mut exporter) => {}
                 () = app.auth.keep_fresh() => {}
+                () = app.flows.run(&app) => {}
             }
             app.close().await;
             if let Some(exporter) = &mut exporter {

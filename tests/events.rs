@@ -2,6 +2,7 @@
 
 use crate::support::scenario::check;
 
+mod awaited;
 #[cfg(feature = "crash-points")]
 mod backups;
 mod commands;

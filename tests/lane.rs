@@ -11,7 +11,7 @@ use oncehost::bindings::Scope;
 use oncehost::clock::Millis;
 use oncehost::failure::Failure;
 use oncehost::ids::SystemIds;
-use oncehost::invoke::{Cause, Claim, Invocation, Outcome};
+use oncehost::invoke::{Cause, Claim, Invocation, Outcome, Run};
 use oncehost::plugin::Kind;
 use oncehost::script::{EngineLimits, RunLimits};
 use oncehost::store::Tx;
@@ -49,11 +49,11 @@ impl Cause for Fake {
                 panic!("a fault of the host");
             }
         }
-        Ok(Claim::Done(Outcome { data: "1".into(), replayed: false, expires: None }))
+        Ok(Claim::Done(Outcome::new("1")))
     }
 
     fn settle(&self, _tx: &Tx, data: &str, _now: Millis) -> Result<Outcome, Failure> {
-        Ok(Outcome { data: data.into(), replayed: false, expires: None })
+        Ok(Outcome::new(data))
     }
 
     fn is_recorded(&self) -> bool {
@@ -67,7 +67,7 @@ fn invocation(host: &Host, cause: Fake) -> Arc<Invocation> {
 
 fn within(time: Duration, host: &Host, cause: Fake) -> Arc<Invocation> {
     Arc::new(Invocation {
-        entry: 0,
+        run: Run::Entry(0),
         input: "{}".to_owned(),
         input_fault: None,
         limits: RunLimits { time, ..RunLimits::default() },
@@ -85,6 +85,7 @@ fn within(time: Duration, host: &Host, cause: Fake) -> Arc<Invocation> {
             now: 0,
             may_write: true,
             ids: Arc::new(SystemIds::default()),
+            desk: host.app.flows.desk.clone(),
             plugin: host.app.registry().plugins["shop"].clone(),
         },
     })

@@ -13,6 +13,7 @@ mod crash;
 mod events;
 mod fairness;
 mod faults;
+mod flows;
 mod fuzz;
 mod gate;
 mod hostile;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of the host from low to high. A module may use those of lower ranks, and its own.
-const RANKS: [(&str, u32); 29] = [
+const RANKS: [(&str, u32); 31] = [
     ("crash", 0),
     ("backoff", 0),
     ("clock", 0),
@@ -21,6 +21,7 @@ const RANKS: [(&str, u32); 29] = [
     ("schema", 2),
     ("query", 3),
     ("store", 4),
+    ("workflow", 4),
     ("plugin", 4),
     ("script", 4),
     ("auth", 5),
@@ -29,6 +30,7 @@ const RANKS: [(&str, u32); 29] = [
     ("invoke", 6),
     ("lane", 7),
     ("app", 8),
+    ("flow", 8),
     ("idempotency", 8),
     ("events", 8),
     ("tables", 8),

@@ -31,13 +31,21 @@ pub fn seed(scope: &Scope) -> [u8; 32] {
 
 /// `ctx.stableId(scope)`
 pub(super) fn stable_id(host: &Bindings, args: &[Value]) -> Result<Value, Failure> {
+    stable_id_of(&host.scope, args)
+}
+
+/// The same, which needs no transaction.
+///
+/// # Errors
+/// `CONTRACT` without a key, or for what is no name.
+pub fn stable_id_of(scope: &Scope, args: &[Value]) -> Result<Value, Failure> {
     let [Value::Text(name)] = args else {
         let got = args.first().map_or("nothing", Value::kind);
         return Err(Failure::contract(format!(
             "ctx.stableId takes one string that names what the id is for, as in ctx.stableId('order'); it got {got}"
         )));
     };
-    let Some(key) = &host.scope.key else {
+    let Some(key) = &scope.key else {
         let mut failure = Failure::contract(
             "ctx.stableId needs an idempotency key to derive the id from; send Idempotency-Key, or say \
              `key: 'required'` in the action's config",
@@ -45,7 +53,7 @@ pub(super) fn stable_id(host: &Bindings, args: &[Value]) -> Result<Value, Failur
         failure.status = Some(400);
         return Err(failure);
     };
-    Ok(Value::Text(ids::derived(&[&host.scope.tenant, &host.scope.operation, key, name]).to_string()))
+    Ok(Value::Text(ids::derived(&[&scope.tenant, &scope.operation, key, name]).to_string()))
 }
 
 /// Says that the plugin's manifest lacks a permission: the plugin's fault, not its caller's.

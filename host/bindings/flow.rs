@@ -1,14 +1,15 @@
 //! `flow.*`: workflows are started, looked at and cancelled, in the invocation's transaction.
 
-use sha2::{Digest, Sha256};
+use std::sync::Arc;
 
 use super::{Bindings, ctx, leaving};
 
-use crate::codec::{Value, canonical, time};
+use crate::codec::{Value, json};
 use crate::failure::{Code, Failure};
 use crate::plugin::Flow;
-use crate::store::workflows::{self, Start, Workflow};
+use crate::store::workflows::{self, Start};
 use crate::suggest;
+use crate::workflow::{self, Facts};
 
 const START: &str = "flow.start(name, bizId, seed)";
 
@@ -35,41 +36,53 @@ pub(super) fn start(host: &mut Bindings, args: &[Value]) -> Result<Value, Failur
     let flow = find_flow(host, name)?;
     let seed = leaving::text(&check_seed(&flow, seed)?, "seed", host.payload_limit)?;
     let workflow_id = workflow_id(host, &flow, biz_id)?;
-
-    let definition = canonical::text(&flow.definition);
     let begin = Start {
         tenant: &host.scope.tenant,
         workflow_id: &workflow_id,
         flow: &flow.name,
         biz_id,
         seed: &seed,
-        definition_hash: Sha256::digest(definition.as_bytes()).into(),
-        definition: &definition,
+        definition_hash: flow.definition.hash,
+        definition: &flow.definition.text,
     };
-    let started = workflows::start(&host.tx, &begin, host.scope.now)?;
-    let (status, same_seed) = if started {
-        ("running".to_owned(), true)
-    } else {
-        let there = workflows::find(&host.tx, &host.scope.tenant, &workflow_id)?
-            .ok_or_else(|| Failure::new(Code::Unavailable, "the workflow vanished while it was looked at"))?;
-        if there.flow != flow.name || there.biz_id != *biz_id {
-            return Err(Failure::contract(format!(
-                "{START}: the id \"{workflow_id}\" belongs to a workflow of the flow \"{}\" (bizId \"{}\"); choose a \
-                 bizId that gives another id",
-                there.flow, there.biz_id
-            )));
+    let (status, already, same_seed) = match workflows::start(&host.tx, &begin, host.scope.now)? {
+        Some(id) => (begun(host, &flow, id, &workflow_id, &seed)?, false, true),
+        None => {
+            let there = workflows::find(&host.tx, &host.scope.tenant, &workflow_id)?
+                .ok_or_else(|| Failure::new(Code::Unavailable, "the workflow vanished while it was looked at"))?;
+            if there.flow != flow.name || there.biz_id != *biz_id {
+                return Err(Failure::contract(format!(
+                    "{START}: the id \"{workflow_id}\" belongs to a workflow of the flow \"{}\" (bizId \"{}\"); choose \
+                     a bizId that gives another id",
+                    there.flow, there.biz_id
+                )));
+            }
+            (there.status, true, there.seed == seed)
         }
-        (there.status, there.seed == seed)
     };
     Ok(Value::Object(vec![
         ("workflowId".to_owned(), Value::Text(workflow_id)),
-        ("already".to_owned(), Value::Bool(!started)),
+        ("already".to_owned(), Value::Bool(already)),
         ("status".to_owned(), Value::Text(status)),
         ("sameSeed".to_owned(), Value::Bool(same_seed)),
     ]))
 }
 
-fn find_flow(host: &Bindings, name: &str) -> Result<std::sync::Arc<Flow>, Failure> {
+/// Brings the first steps of a workflow into being, in the transaction that starts it. Gives its status.
+fn begun(host: &Bindings, flow: &Flow, id: i64, workflow_id: &str, seed: &str) -> Result<String, Failure> {
+    let facts = Arc::new(Facts {
+        id,
+        tenant: host.scope.tenant.clone(),
+        workflow_id: workflow_id.to_owned(),
+        seed: serde_json::from_str(seed).unwrap_or_default(),
+        definition: flow.definition.clone(),
+    });
+    let (status, wakes) = host.scope.going(|going| workflow::begin(&host.tx, going, facts))?;
+    host.wakes.borrow_mut().add(wakes);
+    Ok(status.to_owned())
+}
+
+fn find_flow(host: &Bindings, name: &str) -> Result<Arc<Flow>, Failure> {
     let flows = &host.scope.plugin.flows;
     flows.get(name).cloned().ok_or_else(|| {
         let hint = suggest::hint(name, flows.keys().map(String::as_str));
@@ -143,8 +156,8 @@ pub(super) fn get(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure>
     let [Value::Text(workflow_id)] = args else {
         return Err(Failure::contract("flow.get(workflowId) takes one string, as flow.start returned it"));
     };
-    let found = workflows::find(&host.tx, &host.scope.tenant, workflow_id)?;
-    Ok(found.map_or(Value::Null, |workflow| describe(workflow_id, workflow)))
+    let found = workflow::find(&host.tx, &host.scope.tenant, workflow_id)?;
+    Ok(found.map_or(Value::Null, |found| json::from_json(&found)))
 }
 
 /// `flow.cancel(workflowId, reason)` gives the workflow as it is then, or `null`.
@@ -156,33 +169,25 @@ pub(super) fn cancel(host: &mut Bindings, args: &[Value]) -> Result<Value, Failu
     let [Value::Text(workflow_id), Value::Text(reason)] = args else {
         return Err(Failure::contract("flow.cancel(workflowId, reason) takes two strings"));
     };
-    workflows::cancel(&host.tx, &host.scope.tenant, workflow_id, reason, host.scope.now)?;
+    let wakes = workflow::cancel(&host.tx, &host.scope.tenant, workflow_id, reason, host.scope.now)?;
+    host.wakes.borrow_mut().add(wakes.unwrap_or_default());
     get(host, &args[..1])
-}
-
-fn describe(workflow_id: &str, workflow: Workflow) -> Value {
-    let error = workflow.error.map_or(Value::Null, Value::Text);
-    Value::Object(vec![
-        ("workflowId".to_owned(), Value::Text(workflow_id.to_owned())),
-        ("flow".to_owned(), Value::Text(workflow.flow)),
-        ("bizId".to_owned(), Value::Text(workflow.biz_id)),
-        ("status".to_owned(), Value::Text(workflow.status)),
-        ("since".to_owned(), Value::Text(time::shown(workflow.since))),
-        ("attempts".to_owned(), Value::Int(workflow.attempts)),
-        ("error".to_owned(), error),
-        ("steps".to_owned(), Value::Object(Vec::new())),
-    ])
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
 
+    fn definition() -> workflow::Definition {
+        let step = serde_json::json!({ "id": "a", "uses": "sleep", "for": "1h" });
+        workflow::Definition::read(&serde_json::json!({ "name": "ship", "steps": [step] })).unwrap()
+    }
+
     fn flow(seed: &[&str]) -> Flow {
         Flow {
             name: "ship".to_owned(),
             seed: seed.iter().map(|&key| key.to_owned()).collect(),
-            definition: serde_json::Value::Null,
+            definition: Arc::new(definition()),
         }
     }
 

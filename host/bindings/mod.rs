@@ -1,6 +1,8 @@
 //! What scripts can call, in plain Rust: it knows the transaction and the plugin's permissions, not QuickJS.
 
+use std::cell::RefCell;
 use std::collections::HashMap;
+use std::rc::Rc;
 use std::sync::Arc;
 
 use serde_json::Value as Json;
@@ -13,6 +15,8 @@ use crate::plugin::Plugin;
 use crate::script::{Binding, Host, Level};
 use crate::store::Tx;
 use crate::trace::Origin;
+use crate::workflow::definition::Uses;
+use crate::workflow::{Desk, Going, Wakes};
 
 pub mod ctx;
 mod effects;
@@ -42,6 +46,8 @@ pub struct Scope {
     /// `false` in actions with `kind: 'read'`.
     pub may_write: bool,
     pub ids: Arc<dyn Ids>,
+    /// Who claims the steps of workflows here.
+    pub desk: Arc<Desk>,
 }
 
 /// Writes a log line about one run of a script, with all that says which run it is.
@@ -68,6 +74,12 @@ impl Scope {
         self.operation.split_once('/').map_or(self.operation.as_str(), |(_, action)| action)
     }
 
+    /// What workflows of this plugin need to know to go further.
+    pub fn going<R>(&self, go: impl FnOnce(&Going<'_>) -> R) -> R {
+        let has = |uses: &Uses| has(&self.plugin, uses);
+        go(&Going { desk: &self.desk, plugin: &self.plugin.id, has: &has, now: self.now })
+    }
+
     /// Refuses what writes, in an action that only reads.
     pub(crate) fn must_write(&self, call: &str) -> Result<(), Failure> {
         if self.may_write {
@@ -86,23 +98,39 @@ pub struct Bindings {
     /// Bytes of a payload or a seed, as JSON text.
     payload_limit: usize,
     /// How many events each topic got in this run, for the keys of those without one.
-    published: HashMap<String, u32>,
+    pub published: HashMap<String, u32>,
     /// Where the run's changes are told, if anybody wants to know.
     effects: Option<Effects>,
     /// See [`crate::invoke::Cause::intent`].
     pub intent: Option<i64>,
+    /// What is to happen once the transaction has committed.
+    wakes: Rc<RefCell<Wakes>>,
 }
 
 impl Bindings {
     /// The bindings of one run, acting in the transaction that `tx` holds.
     pub fn new(scope: Scope, tx: Tx, payload_limit: usize) -> Self {
-        Self { scope, tx, payload_limit, published: HashMap::new(), effects: None, intent: None }
+        Self { scope, tx, payload_limit, published: HashMap::new(), effects: None, intent: None, wakes: Rc::default() }
     }
 
     /// The same, telling what is changed.
     #[must_use]
     pub fn telling(self, effects: Option<Effects>) -> Self {
         Self { effects, ..self }
+    }
+
+    /// What is to happen once the transaction has committed: filled while the script runs.
+    pub fn wakes(&self) -> Rc<RefCell<Wakes>> {
+        self.wakes.clone()
+    }
+}
+
+/// Whether a plugin has what a step runs.
+pub fn has(plugin: &Plugin, uses: &Uses) -> bool {
+    match uses {
+        Uses::Script(name) => plugin.scripts.contains_key(name),
+        Uses::Action(name) => plugin.actions.contains_key(name),
+        Uses::SleepFor(_) | Uses::SleepUntil(_) | Uses::WaitForEvent { .. } => true,
     }
 }
 
@@ -116,7 +144,13 @@ impl Host for Bindings {
     }
 
     fn log(&mut self, level: Level, line: String) {
-        let scope = &self.scope;
+        Self::log_line(&self.scope, level, &line);
+    }
+}
+
+impl Bindings {
+    /// Writes a line that a script logged.
+    pub fn log_line(scope: &Scope, level: Level, line: &str) {
         match level {
             Level::Debug => script_line!(DEBUG, scope, "{line}"),
             Level::Info => script_line!(INFO, scope, "{line}"),

@@ -126,33 +126,11 @@ fn cannot(what: &str, error: &std::io::Error) -> Fail {
     Fail::Failed(format!("cannot read {what}: {error}"))
 }
 
-/// A key, given in any form of the header, as the header carries it: a structured-field String, or a Display String
-/// (RFC 9651) where it is not ASCII.
+/// A key, given in any form of the header, as the header carries it.
 fn header_form(given: &str) -> Result<String, Fail> {
-    use std::fmt::Write;
     let key = key::parse(&[given.as_bytes().to_vec()])
         .map_err(|failure| Fail::Usage(format!("--key: {}", failure.detail)))?;
-    let (key, mut out) = (key.unwrap_or_default(), String::new());
-    if key.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
-        out.push('"');
-        for part in key.chars() {
-            if matches!(part, '"' | '\\') {
-                out.push('\\');
-            }
-            out.push(part);
-        }
-    } else {
-        out.push_str("%\"");
-        for byte in key.bytes() {
-            if matches!(byte, b' '..=b'~') && !matches!(byte, b'%' | b'"') {
-                out.push(char::from(byte));
-            } else {
-                let _infallible = write!(out, "%{byte:02x}");
-            }
-        }
-    }
-    out.push('"');
-    Ok(out)
+    Ok(key::written(&key.unwrap_or_default()))
 }
 
 #[cfg(test)]

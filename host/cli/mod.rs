@@ -13,6 +13,8 @@ mod backup;
 mod dev;
 mod doctor;
 mod events;
+mod flow;
+mod flow_tree;
 mod invoke;
 mod local;
 mod log;
@@ -74,6 +76,7 @@ enum Command {
     Invoke(invoke::Invoke),
     Plugin(plugin::Plugin),
     Events(events::Events),
+    Flow(flow::Flow),
     Backup(backup::Backup),
     Restore(backup::Restore),
     Doctor(doctor::Doctor),
@@ -163,6 +166,7 @@ fn run(cli: Cli) -> Result<(), Fail> {
             Command::Invoke(command) => command.run(settings).await,
             Command::Plugin(command) => command.run(settings).await,
             Command::Events(command) => command.run(settings).await,
+            Command::Flow(command) => command.run(settings).await,
             Command::Backup(command) => command.run(settings).await,
             Command::Restore(command) => command.run(settings).await,
             Command::Doctor(command) => command.run(settings).await,

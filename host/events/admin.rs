@@ -190,8 +190,11 @@ fn told(app: &App, plugin: &str, it: &Delivery) -> Json {
     })
 }
 
-/// `PLUGIN/events/HANDLER`, or `PLUGIN/schedule:NAME`.
+/// `PLUGIN/events/HANDLER`, `PLUGIN/schedule:NAME`, or `PLUGIN/flows` for workflows that wait for an event.
 fn subscription(plugin: &str, it: &Delivery) -> String {
+    if it.subscription == super::awaited::NAME {
+        return format!("{plugin}/{}", it.subscription);
+    }
     match it.subscription.strip_prefix("schedule ") {
         Some(name) => format!("{plugin}/schedule:{name}"),
         None => format!("{plugin}/{}", subscriptions::path(&it.handler)),
@@ -203,7 +206,10 @@ fn waiting_for(app: &App, plugin: &str, it: &Delivery) -> Option<String> {
     let registry = app.registry();
     let has = |loaded: &Arc<Plugin>| {
         let subscribed = loaded.subscriptions.iter().any(|other| subscriptions::name(other) == it.subscription);
-        subscribed || loaded.schedules.iter().any(|other| super::schedule::subscription(&other.name) == it.subscription)
+        let awaited = it.subscription == super::awaited::NAME && !loaded.flows.is_empty();
+        subscribed
+            || awaited
+            || loaded.schedules.iter().any(|other| super::schedule::subscription(&other.name) == it.subscription)
     };
     match registry.plugins.get(plugin) {
         None if registry.broken.contains_key(plugin) => Some(format!("the plugin {plugin}, which does not load")),

@@ -7,15 +7,16 @@ use std::time::Duration;
 use serde_json::Value as Json;
 use tokio::task::JoinSet;
 
-use super::{Round, after, change, look, subscriptions};
+use super::awaited::Awaited;
+use super::{Round, after, awaited, change, look, subscriptions};
 use crate::app::App;
 use crate::backoff::Retry;
 use crate::bindings::Scope;
 use crate::clock::{Millis, millis};
 use crate::failure::{Code, Failure};
-use crate::idempotency::{engine_limits, run_limits, size};
+use crate::idempotency::{engine_limits, payload_limit, run_limits};
 use crate::ids;
-use crate::invoke::{Cause, Claim, Invocation, InvokeError, Outcome};
+use crate::invoke::{Cause, Claim, Invocation, InvokeError, Outcome, Run};
 use crate::plugin::{Kind, Plugin};
 use crate::store::StoreError;
 use crate::store::Tx;
@@ -25,9 +26,8 @@ use crate::trace::Origin;
 
 /// Deliveries of one plugin under way at a time.
 const BATCH: usize = 64;
-/// How long a claimed delivery is held (spec §5), and how often that is renewed while it runs.
-const LEASE: Duration = Duration::from_secs(10);
-const RENEW: Duration = Duration::from_secs(3);
+/// Within one lease, claims of what runs are renewed this many times.
+const RENEWALS: u32 = 3;
 /// The pause after a try that found no place in the plugin's queue.
 const NO_ROOM: Duration = Duration::from_secs(1);
 /// Characters of an error that are kept.
@@ -53,7 +53,12 @@ fn wanted(plugin: &Plugin) -> Vec<Wanted> {
         retry: Retry::default(),
         most: BATCH,
     });
-    subscribed.chain(scheduled).collect()
+    let flows = (!plugin.flows.is_empty()).then(|| Wanted {
+        name: awaited::NAME.to_owned(),
+        retry: Retry::default(),
+        most: BATCH,
+    });
+    subscribed.chain(scheduled).chain(flows).collect()
 }
 
 /// Delivers all that is due to one plugin; gives how many tries ended, and when the next is due. A plugin that is not
@@ -119,13 +124,13 @@ fn next(retry: &Retry, hold: &Hold, now: Millis) -> Next {
 }
 
 async fn claim(app: &Arc<App>, name: &str, wanted: Vec<Wanted>) -> Result<Vec<Claimed>, Failure> {
-    let (owner, now) = (app.events.owner.clone(), app.clock.now());
+    let (owner, now, lease) = (app.events.owner.clone(), app.clock.now(), app.settings.lease);
     let claim = move |tx: &Tx| {
         let mut claimed: Vec<Claimed> = Vec::new();
         for subscription in &wanted {
             let room = subscription.most.min(BATCH - claimed.len());
-            let (lease, first) = (after(now, LEASE), claimed.is_empty());
-            let (found, alone) = deliveries::claim(tx, &subscription.name, room, &owner, lease, now, first)?;
+            let (until, first) = (after(now, lease), claimed.is_empty());
+            let (found, alone) = deliveries::claim(tx, &subscription.name, room, &owner, until, now, first)?;
             claimed.extend(found);
             if alone || claimed.len() == BATCH {
                 break;
@@ -160,7 +165,8 @@ async fn attempt(
             Err(failure) => failed.push((hold, retry, failure.into())),
         }
     }
-    let mut renew = tokio::time::interval_at(tokio::time::Instant::now() + RENEW, RENEW);
+    let renewal = (app.settings.lease / RENEWALS).max(Duration::from_millis(1));
+    let mut renew = tokio::time::interval_at(tokio::time::Instant::now() + renewal, renewal);
     loop {
         tokio::select! {
             ended = running.join_next() => match ended {
@@ -180,7 +186,7 @@ async fn attempt(
 }
 
 async fn extend(app: &Arc<App>, name: &str, holds: Vec<Hold>) {
-    let until = after(app.clock.now(), LEASE);
+    let until = after(app.clock.now(), app.settings.lease);
     if let Err(failure) = change(app, name, move |tx| deliveries::extend(tx, &holds, until)).await {
         tracing::warn!(plugin = name, "deliveries under way could not be held for longer: {failure}");
     }
@@ -229,8 +235,20 @@ pub(super) fn told(error: &InvokeError) -> String {
 fn invocation(app: &App, plugin: &Arc<Plugin>, claimed: Claimed, hold: Hold) -> Result<Invocation, Failure> {
     let key =
         KeyId { tenant: claimed.tenant.clone(), operation: claimed.operation.clone(), key: claimed.event_id.clone() };
-    let cause = Delivery { hold, key, hash: ids::digest(&[&claimed.event]), mark_kept: millis(app.settings.mark_kept) };
-    handling(app, plugin, &Handling::from(claimed), Box::new(cause))
+    let hash = ids::digest(&[&claimed.event]);
+    let delivery = Delivery { hold, key, hash, mark_kept: millis(app.settings.mark_kept) };
+    if claimed.subscription != awaited::NAME {
+        return handling(app, plugin, &Handling::from(claimed), Box::new(delivery));
+    }
+    let cause = Awaited {
+        delivery,
+        event: serde_json::from_str(&claimed.event).unwrap_or_default(),
+        tenant: claimed.tenant.clone(),
+        plugin: plugin.clone(),
+        flows: app.flows.clone(),
+    };
+    let run = Run::Ended(Ok("null".to_owned()));
+    Ok(prepared(app, plugin, &Handling::from(claimed), run, Box::new(cause)))
 }
 
 /// What a handler is given, whatever the cause.
@@ -263,15 +281,19 @@ pub(super) fn handling(
         let file = subscriptions::path(&it.handler);
         return Err(Failure::contract(format!("{} has no handler {file}.ts any more", plugin.id)));
     };
+    Ok(prepared(app, plugin, it, Run::Entry(entry.entry), cause))
+}
+
+fn prepared(app: &App, plugin: &Arc<Plugin>, it: &Handling, run: Run, cause: Box<dyn Cause>) -> Invocation {
     let now = app.clock.now();
     let action = it.operation.split_once('/').map_or(it.operation.as_str(), |(_, action)| action);
-    Ok(Invocation {
-        entry: entry.entry,
+    Invocation {
+        run,
         input: it.event.clone(),
         input_fault: None,
         limits: run_limits(app, plugin, Kind::Write),
         engine: engine_limits(app, plugin),
-        payload_limit: size(plugin.limits.payload_bytes, app.settings.reply_limit),
+        payload_limit: payload_limit(app, plugin),
         cause,
         scope: Scope {
             plugin: plugin.clone(),
@@ -285,13 +307,14 @@ pub(super) fn handling(
             now,
             may_write: true,
             ids: app.ids.clone(),
+            desk: app.flows.desk.clone(),
         },
-    })
+    }
 }
 
 /// The cause of a delivery: it is still held, and the event was not handled before.
 #[derive(Debug)]
-struct Delivery {
+pub(super) struct Delivery {
     hold: Hold,
     key: KeyId,
     hash: [u8; 32],
@@ -315,7 +338,7 @@ impl Cause for Delivery {
         match keys::find(tx, &self.key)? {
             Some(record) if now < record.committed_at.saturating_add(self.mark_kept) => {
                 self.acknowledge(tx, now)?;
-                Ok(Claim::Done(Outcome { data: "null".into(), replayed: true, expires: None }))
+                Ok(Claim::Done(Outcome { replayed: true, ..Outcome::new("null") }))
             }
             Some(_) | None => Ok(Claim::Run),
         }
@@ -331,7 +354,7 @@ impl Cause for Delivery {
         };
         keys::keep(tx, &self.key, &record, now.saturating_sub(self.mark_kept))?;
         self.acknowledge(tx, now)?;
-        Ok(Outcome { data: data.into(), replayed: false, expires: None })
+        Ok(Outcome::new(data))
     }
 
     fn is_recorded(&self) -> bool {

@@ -21,6 +21,7 @@ use crate::store::host_db::HostDb;
 use crate::store::{Access, Shared, StoreError, Tx};
 
 pub mod admin;
+mod awaited;
 mod clear;
 pub mod cloudevent;
 mod delivery;

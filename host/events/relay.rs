@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 use tokio::task::JoinSet;
 
 use super::subscriptions::Passing;
-use super::{HOST, Round, blocking, change, look, source_of};
+use super::{HOST, Round, awaited, blocking, change, databases, look, source_of};
 use crate::app::App;
 use crate::clock::Millis;
 use crate::codec::time::shown;
@@ -16,6 +16,7 @@ use crate::store::deliveries::{self, NewDelivery};
 use crate::store::host_db::AcceptedEvent;
 use crate::store::host_db::Message;
 use crate::store::outbox::{self, Outgoing};
+use crate::store::steps;
 
 /// Events, and about how many bytes of them, that go together.
 const BATCH: usize = 256;
@@ -162,6 +163,14 @@ async fn pass_on(app: &Arc<App>, name: &str, batch: &[Waiting]) -> Result<(), Fa
         let found: Vec<NewDelivery> = found.collect();
         if !found.is_empty() {
             arriving.entry(known.row.plugin.clone()).or_default().extend(found);
+        }
+    }
+    for plugin in databases(app) {
+        let types = look(app, &plugin, steps::awaited).await?.unwrap_or_default();
+        let awaited = batch.iter().filter(|event| types.contains(&event.event_type));
+        let awaited: Vec<NewDelivery> = awaited.map(|event| awaited::delivery(&plugin, &event.passing())).collect();
+        if !awaited.is_empty() {
+            arriving.entry(plugin).or_default().extend(awaited);
         }
     }
     // A backup that is taken from here on has the event where it came from, or where it went, or in both.

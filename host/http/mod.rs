@@ -20,6 +20,7 @@ mod body;
 mod call;
 pub mod door;
 mod events;
+mod flows;
 pub mod listen;
 mod notifications;
 pub mod problem;
@@ -60,7 +61,10 @@ pub fn router(app: Arc<App>, door: Door) -> Router {
         .route("/admin/events/{event}", get(admin_events::show))
         .route("/admin/events/replay", post(admin_events::replay))
         .route("/admin/events/discard", post(admin_events::discard))
-        .route("/metrics", get(metrics));
+        .route("/metrics", get(metrics))
+        .route("/admin/flows", get(flows::list))
+        .route("/admin/flows/{id}", get(flows::show))
+        .route("/admin/flows/{id}/{verb}", post(flows::change));
     if matches!(door, Door::Local | Door::Serve) {
         guarded = guarded
             .route("/admin/tokens", get(tokens::list).post(tokens::create))

@@ -93,7 +93,7 @@ mod tests {
     #[test]
     fn success_carries_the_recorded_text_untouched() {
         let text = r#"{ "b":1.0,  "a":"\u0041" }"#;
-        let reply = Outcome { data: text.into(), replayed: true, expires: Some(1_700_000_000_999) };
+        let reply = Outcome { replayed: true, expires: Some(1_700_000_000_999), ..Outcome::new(text) };
         assert_eq!(success_text(&reply), format!(r#"{{"code":0,"data":{text}}}"#));
         let response = success(&reply);
         assert_eq!(response.headers()["idempotent-replayed"], "true");
@@ -102,7 +102,7 @@ mod tests {
 
     #[test]
     fn reply_that_was_not_recorded_has_no_key_headers() {
-        let response = success(&Outcome { data: "null".into(), replayed: false, expires: None });
+        let response = success(&Outcome::new("null"));
         assert!(!response.headers().contains_key("idempotent-replayed"));
         assert!(!response.headers().contains_key("idempotency-expires"));
     }

@@ -64,6 +64,32 @@ fn quoted(line: &[u8]) -> Result<String, Failure> {
     }
 }
 
+/// A key as the header carries it: a structured-field String, or a Display String (RFC 9651) where it is not ASCII.
+pub fn written(key: &str) -> String {
+    use std::fmt::Write;
+    let mut out = String::new();
+    if key.bytes().all(|byte| matches!(byte, b' '..=b'~')) {
+        out.push('"');
+        for part in key.chars() {
+            if matches!(part, '"' | '\\') {
+                out.push('\\');
+            }
+            out.push(part);
+        }
+    } else {
+        out.push_str("%\"");
+        for byte in key.bytes() {
+            if matches!(byte, b' '..=b'~') && !matches!(byte, b'%' | b'"') {
+                out.push(char::from(byte));
+            } else {
+                let _infallible = write!(out, "%{byte:02x}");
+            }
+        }
+    }
+    out.push('"');
+    out
+}
+
 fn invalid(why: &str) -> Failure {
     Failure::new(
         Code::KeyInvalid,
@@ -80,6 +106,14 @@ mod tests {
 
     fn one(line: &str) -> Result<Option<String>, Failure> {
         parse(&[line.as_bytes().to_vec()])
+    }
+
+    #[test]
+    fn keys_travel_as_string_or_display_string() {
+        assert_eq!(written("a-1"), r#""a-1""#);
+        assert_eq!(written(r#"a"b\c"#), r#""a\"b\\c""#);
+        assert_eq!(written("键%\"\n"), r#"%"%e9%94%ae%25%22%0a""#);
+        assert_eq!(written(""), r#""""#);
     }
 
     #[test]

@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::bindings::Scope;
 use crate::clock::{Millis, millis};
 use crate::failure::{Code, Failure, FieldFault};
-use crate::invoke::{Cause, Claim, Invocation, InvokeError, Outcome};
+use crate::invoke::{self, Cause, Claim, Invocation, InvokeError, Outcome};
 use crate::metrics::{self, PluginMetrics};
 use crate::plugin::{Action, InputSchema, KeyRule, Kind, Plugin, Replay};
 use crate::script::{EngineLimits, RunLimits};
@@ -150,12 +150,12 @@ async fn keyed(
     };
     let now = run.now;
     let invocation = Invocation {
-        entry: action.entry,
+        run: invoke::Run::Entry(action.entry),
         input_fault,
         input: text,
         limits: run_limits(app, &plugin, action.kind),
         engine: engine_limits(app, &plugin),
-        payload_limit: size(plugin.limits.payload_bytes, app.settings.reply_limit),
+        payload_limit: payload_limit(app, &plugin),
         cause,
         scope: Scope {
             action: action.name.clone(),
@@ -171,6 +171,7 @@ async fn keyed(
             now,
             may_write: action.kind == Kind::Write,
             ids: app.ids.clone(),
+            desk: app.flows.desk.clone(),
             plugin: plugin.clone(),
         },
     };
@@ -196,7 +197,8 @@ fn find(app: &App, plugin: &str, action: &str) -> Result<(Arc<Plugin>, Arc<Actio
     Ok((found.clone(), action.clone()))
 }
 
-fn check_input(schema: &InputSchema, input: &Json) -> Option<Failure> {
+/// What is wrong with an input, if anything is.
+pub(crate) fn check_input(schema: &InputSchema, input: &Json) -> Option<Failure> {
     let fields: Vec<FieldFault> = schema
         .validator
         .iter_errors(input)
@@ -212,7 +214,7 @@ fn check_input(schema: &InputSchema, input: &Json) -> Option<Failure> {
     Some(failure)
 }
 
-/// The limits of one run of a plugin's handler.
+/// The limits of a run of one of the plugin's actions.
 pub(crate) fn run_limits(app: &App, plugin: &Plugin, kind: Kind) -> RunLimits {
     let (own, default) = match kind {
         Kind::Write => (plugin.limits.handler_ms, app.settings.handler_time),
@@ -229,7 +231,7 @@ pub(crate) fn run_limits(app: &App, plugin: &Plugin, kind: Kind) -> RunLimits {
     }
 }
 
-/// The limits of a plugin's script engine.
+/// The limits of an engine that runs the plugin's code.
 pub(crate) fn engine_limits(app: &App, plugin: &Plugin) -> EngineLimits {
     EngineLimits {
         memory: size(plugin.limits.memory_bytes, app.settings.memory),
@@ -237,8 +239,12 @@ pub(crate) fn engine_limits(app: &App, plugin: &Plugin) -> EngineLimits {
     }
 }
 
-/// A plugin's own limit in bytes, or the host's.
-pub(crate) fn size(own: Option<u64>, default: usize) -> usize {
+/// Bytes of a payload or a seed.
+pub(crate) fn payload_limit(app: &App, plugin: &Plugin) -> usize {
+    size(plugin.limits.payload_bytes, app.settings.reply_limit)
+}
+
+fn size(own: Option<u64>, default: usize) -> usize {
     own.map_or(default, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
 }
 
@@ -252,7 +258,7 @@ impl Cause for Keyless {
     }
 
     fn settle(&self, _tx: &Tx, data: &str, _now: Millis) -> Result<Outcome, Failure> {
-        Ok(Outcome { data: data.into(), replayed: false, expires: None })
+        Ok(Outcome::new(data))
     }
 
     fn is_recorded(&self) -> bool {
@@ -305,7 +311,7 @@ impl Cause for HttpCall {
         let expires = record.committed_at.saturating_add(self.reply_kept);
         match record.reply {
             Some(reply) if now < expires => {
-                Ok(Claim::Done(Outcome { data: reply.into(), replayed: true, expires: Some(expires) }))
+                Ok(Claim::Done(Outcome { replayed: true, expires: Some(expires), ..Outcome::new(reply) }))
             }
             Some(_) | None => Err(Failure::new(
                 Code::KeyExpired,
@@ -325,7 +331,7 @@ impl Cause for HttpCall {
         };
         keys::keep(tx, &self.id, &record, now.saturating_sub(self.mark_kept))?;
         let expires = (self.replay == Replay::Response).then(|| now.saturating_add(self.reply_kept));
-        Ok(Outcome { data: data.into(), replayed: false, expires })
+        Ok(Outcome { expires, ..Outcome::new(data) })
     }
 
     fn is_recorded(&self) -> bool {

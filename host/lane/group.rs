@@ -12,6 +12,7 @@ use super::{Reply, unknown_outcome};
 use crate::failure::{Code, Failure};
 use crate::invoke::{Invocation, InvokeError};
 use crate::store::{Fate, StoreError, Tx};
+use crate::workflow::Wakes;
 
 /// When a group that is still running takes no further member, so that the first does not wait long for the last.
 const SLICE: Duration = Duration::from_millis(20);
@@ -51,6 +52,15 @@ pub(super) struct Turn {
 impl Turn {
     fn of(replies: impl IntoIterator<Item = Reply>) -> Self {
         Self { replies: replies.into_iter().enumerate().collect(), alone: 0, shut: None }
+    }
+
+    /// What is to happen now that it has committed.
+    pub fn wakes(&mut self) -> Option<Wakes> {
+        let outcomes = self.replies.iter_mut().filter_map(|(_, reply)| reply.as_mut().ok());
+        outcomes.filter_map(|outcome| outcome.wakes.take()).map(|wakes| *wakes).reduce(|mut all, wakes| {
+            all.add(wakes);
+            all
+        })
     }
 }
 

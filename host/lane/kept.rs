@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use crate::failure::{Code, Failure};
-use crate::invoke::Invocation;
+use crate::invoke::{Invocation, Run};
 use crate::plugin::Code as Modules;
 use crate::script::Engine;
 
@@ -12,8 +12,12 @@ use crate::script::Engine;
 pub(super) struct KeptEngine(Option<(Arc<Modules>, Engine)>);
 
 impl KeptEngine {
-    /// An engine that is fit for a run of `invocation`: of its version of the plugin, and not spent.
-    pub fn for_run(&mut self, invocation: &Invocation) -> Result<&mut Engine, Failure> {
+    /// An engine that is fit for a run of `invocation`: of its version of the plugin, and not spent. `None` where it
+    /// needs none.
+    pub fn for_run(&mut self, invocation: &Invocation) -> Result<Option<&mut Engine>, Failure> {
+        if !matches!(invocation.run, Run::Entry(_)) {
+            return Ok(None);
+        }
         let code = &invocation.scope.plugin.code;
         let fits = |kept: &(Arc<Modules>, Engine)| Arc::ptr_eq(&kept.0, code) && !kept.1.is_spent();
         if !self.0.as_ref().is_some_and(fits) {
@@ -24,9 +28,6 @@ impl KeptEngine {
             })?;
             self.0 = Some((code.clone(), engine));
         }
-        match &mut self.0 {
-            Some((_, engine)) => Ok(engine),
-            None => Err(Failure::new(Code::Unavailable, "no script engine")),
-        }
+        Ok(self.0.as_mut().map(|(_, engine)| engine))
     }
 }

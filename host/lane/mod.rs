@@ -15,6 +15,7 @@ use crate::metrics::{LaneStanding, Metrics, PluginMetrics};
 use crate::nudge::Nudges;
 use crate::plugin::Kind;
 use crate::store::{Database, Shared, StoreError};
+use crate::workflow::Wakes;
 
 mod group;
 mod kept;
@@ -49,14 +50,38 @@ pub struct LaneSettings {
     pub metrics: Arc<Metrics>,
     /// Told after each commit.
     pub committed: Arc<Nudges>,
+    pub after: Arc<dyn AfterCommit>,
 }
 
 /// An invocation on its way through a lane.
 pub(crate) struct Job {
     pub invocation: Arc<Invocation>,
-    pub reply: oneshot::Sender<Reply>,
+    pub reply: Answer,
     /// Held until the reply is on its way: later tries with the same key wait for it.
     pub _hold: Option<tokio::sync::OwnedMutexGuard<()>>,
+}
+
+/// Whom a reply goes to.
+pub(crate) enum Answer {
+    Caller(oneshot::Sender<Reply>),
+    /// The host itself; called on the lane's thread.
+    Host(Box<dyn FnOnce(Reply) + Send>),
+}
+
+impl Answer {
+    fn send(self, reply: Reply) {
+        match self {
+            // Who asked may have gone away; the key's record keeps the reply for the next try.
+            Answer::Caller(caller) => drop(caller.send(reply)),
+            Answer::Host(host) => host(reply),
+        }
+    }
+}
+
+/// Who goes on with what a commit made possible.
+pub trait AfterCommit: Send + Sync {
+    /// Called on the lane's thread, once what it says is on disk and the replies have left.
+    fn committed(&self, plugin: &str, wakes: Wakes);
 }
 
 /// Work that needs the connection for itself.
@@ -72,8 +97,7 @@ pub(crate) enum Work {
 impl Job {
     /// Answers without doing it.
     fn refuse(self, failure: &Failure) {
-        // Who asked may have gone away.
-        let _ = self.reply.send(Err(failure.clone().into()));
+        self.reply.send(Err(failure.clone().into()));
     }
 }
 
@@ -161,12 +185,32 @@ impl Lane {
             return Err(Failure::new(Code::Overloaded, text).into());
         }
         let (reply, answer) = oneshot::channel();
-        let job = Job { invocation, reply, _hold: hold };
+        let job = Job { invocation, reply: Answer::Caller(reply), _hold: hold };
         match kind {
             Kind::Write => self.send_write(Work::Invoke(job))?,
             Kind::Read => self.send_read(job)?,
         }
         answer.await.unwrap_or_else(|_| Err(unknown_outcome().into()))
+    }
+
+    /// Puts an invocation that writes in the queue; `answer` is called on the lane's thread.
+    ///
+    /// # Errors
+    /// `OVERLOADED` when the queue is full; `answer` is not called then.
+    pub fn post(
+        self: &Arc<Self>,
+        invocation: Arc<Invocation>,
+        answer: impl FnOnce(Reply) + Send + 'static,
+    ) -> Result<(), Failure> {
+        self.send_write(Work::Invoke(Job { invocation, reply: Answer::Host(Box::new(answer)), _hold: None }))
+    }
+
+    /// Puts work in the queue that needs the write connection for itself, outside any transaction.
+    ///
+    /// # Errors
+    /// `OVERLOADED` when the queue is full.
+    pub fn post_exclusive(self: &Arc<Self>, work: impl FnOnce(&Shared) + Send + 'static) -> Result<(), Failure> {
+        self.send_write(Work::Exclusive(Box::new(work)))
     }
 
     /// Runs `work` with the write connection for itself, outside any transaction.

@@ -66,7 +66,7 @@ impl Reader {
                 return;
             }
             for job in std::mem::take(&mut *lock(&desk.backlog)) {
-                let _ = job.reply.send(reply.clone());
+                job.reply.send(reply.clone());
             }
         }
         lock(&self.lane.read).threads -= 1;
@@ -74,12 +74,12 @@ impl Reader {
 
     /// One run in a read transaction of its own, so that it sees one state of the data throughout.
     fn run(&mut self, desk: &Desk, invocation: &Invocation, tx: &Tx) -> Reply {
-        let engine = self.engine.for_run(invocation)?;
+        let mut engine = self.engine.for_run(invocation)?;
         tx.begin_read()?;
         let started = desk.begin(0, invocation.limits.time);
-        let reply = invoke::read(invocation, engine, tx);
+        let reply = invoke::read(invocation, engine.as_deref_mut(), tx);
         desk.end();
-        self.lane.metrics.ran(started.elapsed(), &engine.limits_hit());
+        self.lane.metrics.ran(started.elapsed(), &engine.map_or_else(Vec::new, |engine| engine.limits_hit()));
         tx.end_read()?;
         reply
     }

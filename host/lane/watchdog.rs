@@ -78,8 +78,7 @@ impl Desk {
                     culprit.invocation.limits.time
                 ),
             );
-            // The caller may have gone away.
-            let _ = culprit.reply.send(Err(failure.into()));
+            culprit.reply.send(Err(failure.into()));
         }
         drop(running);
         self.metrics.relieved();

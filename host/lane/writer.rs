@@ -117,13 +117,17 @@ impl Writer {
             if group.is_empty() {
                 return Ok(());
             }
-            let turn = commit_together(desk, &group, alone > 0, &mut |index, invocation, tx| {
+            let mut turn = commit_together(desk, &group, alone > 0, &mut |index, invocation, tx| {
                 self.run(desk, index, invocation, tx)
             })?;
             self.lane.settings.committed.nudge(&self.lane.plugin);
             crate::crash_point!("before-replies");
             alone = alone.saturating_sub(1) + turn.alone;
+            let wakes = turn.wakes();
             answer(desk, turn.replies);
+            if let Some(wakes) = wakes {
+                self.lane.settings.after.committed(&self.lane.plugin, wakes);
+            }
             if let Some(failure) = turn.shut {
                 self.refuse_all(&failure);
             }
@@ -138,11 +142,13 @@ impl Writer {
     }
 
     fn run(&mut self, desk: &Desk, index: usize, invocation: &Invocation, tx: &Tx) -> Reply {
-        let engine = self.engine.for_run(invocation)?;
+        let mut engine = self.engine.for_run(invocation)?;
         let started = desk.begin(index, invocation.limits.time);
-        let reply = invoke::invoke(invocation, engine, tx, self.lane.settings.clock.now());
+        let reply = invoke::invoke(invocation, engine.as_deref_mut(), tx, self.lane.settings.clock.now());
         desk.end();
-        if !matches!(&reply, Ok(outcome) if outcome.replayed) {
+        if let Some(engine) = engine
+            && !matches!(&reply, Ok(outcome) if outcome.replayed)
+        {
             self.lane.metrics.ran(started.elapsed(), &engine.limits_hit());
         }
         reply
@@ -213,8 +219,7 @@ fn answer(desk: &Desk, replies: Vec<(usize, Reply)>) {
         }
     }
     for (job, reply) in answered {
-        // Who asked may have gone away; the key's record keeps the reply for the next try.
-        let _ = job.reply.send(reply);
+        job.reply.send(reply);
     }
 }
 

@@ -16,6 +16,7 @@ use prometheus_client::registry::{Registry, Unit};
 
 use crate::failure::Code;
 
+mod flows;
 mod process;
 
 pub use process::{Process, open_files_limit};
@@ -121,6 +122,7 @@ struct Families {
     relayed: Counter,
     deliveries: Family<DeliveryLabels, Counter>,
     reloads: Family<ResultLabel, Counter>,
+    flows: flows::FlowFamilies,
 }
 
 /// What is looked at only when somebody asks.
@@ -184,6 +186,7 @@ impl Default for Families {
             relayed: Counter::default(),
             deliveries: Family::default(),
             reloads: Family::default(),
+            flows: flows::FlowFamilies::default(),
         }
     }
 }
@@ -204,6 +207,7 @@ impl Families {
         to.register("events_relayed", "Events that every subscription has", self.relayed.clone());
         to.register("deliveries", "Tries of deliveries, by what they came to", self.deliveries.clone());
         to.register("reloads", "Reloads of plugins", self.reloads.clone());
+        self.flows.register(to);
     }
 }
 
@@ -327,6 +331,7 @@ pub struct PluginMetrics {
     wait: Histogram,
     reliefs: Counter,
     limits: Family<LimitLabels, Counter>,
+    flows: flows::FlowFamilies,
 }
 
 impl PluginMetrics {
@@ -342,7 +347,18 @@ impl PluginMetrics {
             wait: families.waits.get_or_create_owned(&label),
             reliefs: families.reliefs.get_or_create_owned(&label),
             limits: families.limits.clone(),
+            flows: families.flows.clone(),
         }
+    }
+
+    /// Counts workflows and tries of steps, by what became of them.
+    pub fn flows(&self, workflows: &[(&'static str, u32)], steps: &[(&'static str, u32)]) {
+        self.flows.count(&self.plugin, workflows, steps);
+    }
+
+    /// Takes how many workflows have each status that wants attention.
+    pub fn troubled(&self, found: &[(String, i64)]) {
+        self.flows.troubled(&self.plugin, found);
     }
 
     /// Counts a call of an action.

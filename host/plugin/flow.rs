@@ -1,10 +1,13 @@
 //! Flow definitions: everything that can be wrong with one is found when it loads.
 
 use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 
 use super::Flow;
 use super::manifest::{is_event_type, retry};
 use super::read::{Reader, kind};
+use crate::workflow::Definition;
+use crate::workflow::definition::camel;
 
 use crate::suggest;
 
@@ -46,7 +49,16 @@ pub(super) fn read(root: &Reader<'_>, known: &Known<'_>) -> Option<Flow> {
         let paths = Paths { seed: &seed, earlier: earlier.iter().map(|at| steps[*at].id).collect(), all: &steps };
         check_step(step.reader, &paths, known);
     }
-    Some(Flow { name: name?.to_owned(), seed, definition: root.value.clone() })
+    // What was found wrong so far may make it unreadable; then that has been told.
+    let told = root.is_faulty();
+    match Definition::read(root.value) {
+        Ok(definition) => Some(Flow { name: name?.to_owned(), seed, definition: Arc::new(definition) }),
+        Err(_) if told => None,
+        Err(error) => {
+            root.fault(error.to_string());
+            None
+        }
+    }
 }
 
 /// `[a-z0-9_-]{1,64}`
@@ -76,18 +88,6 @@ fn seed(job: &Reader<'_>) -> Vec<String> {
         seed.push(text.to_owned());
     }
     seed
-}
-
-/// `video_file_id` as `videoFileId`.
-fn camel(text: &str) -> String {
-    let mut parts = text.split('_').filter(|part| !part.is_empty());
-    let mut name = parts.next().unwrap_or_default().to_owned();
-    for part in parts {
-        let mut letters = part.chars();
-        name.extend(letters.next().map(|first| first.to_ascii_uppercase()));
-        name.push_str(letters.as_str());
-    }
-    name
 }
 
 /// The steps with an id, each with those that come before it: the ones in `after`, or the one above it.

@@ -9,9 +9,11 @@ use serde_json::Value as Json;
 
 use crate::backoff::Retry;
 use crate::clock::Millis;
+use crate::config::GivenSettings;
 use crate::cron::Cron;
 use crate::failure::Position;
 use crate::schema::Schema;
+use crate::workflow::Definition;
 
 mod action;
 mod bundle;
@@ -183,14 +185,13 @@ pub enum Replay {
     Rerun,
 }
 
-/// A flow definition, as far as starting it needs: the engine that runs flows comes later.
+/// A flow definition.
 #[derive(Debug)]
 pub struct Flow {
     pub name: String,
     /// The keys of `job.seed`, in order; empty without `job`.
     pub seed: Vec<String>,
-    /// The whole definition as read.
-    pub definition: Json,
+    pub definition: Arc<Definition>,
 }
 
 /// The compiled modules of a plugin, each an expression that evaluates to a *factory*
@@ -269,6 +270,8 @@ pub struct Registry {
     seen: BTreeMap<String, content::Content>,
     /// Folders that are broken only because others have the same id.
     doubled: BTreeSet<String>,
+    /// What operators give for the settings of plugins.
+    given: Arc<GivenSettings>,
 }
 
 /// What a reload is to look at.

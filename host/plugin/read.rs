@@ -38,6 +38,11 @@ impl<'v> Reader<'v> {
         Self { value, path: Vec::new(), shown: name.to_owned(), findings }
     }
 
+    /// Whether anything was found wrong in the document so far.
+    pub(super) fn is_faulty(&self) -> bool {
+        !self.findings.borrow().is_empty()
+    }
+
     /// Notes a fault of this value; the message goes on after the value's name.
     pub(super) fn fault(&self, message: impl AsRef<str>) {
         self.note(self.path.clone(), false, format!("`{}` {}", self.shown, message.as_ref()));

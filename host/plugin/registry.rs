@@ -7,10 +7,14 @@ use std::path::Path;
 use std::sync::Arc;
 use std::thread;
 
+use serde_json::Value as Json;
+
 use super::content::Content;
 use super::load::{Evaluator, load};
 use super::{Change, Fault, Plugin, Registry, Wanted, What};
 use crate::clock::Millis;
+use crate::config::GivenSettings;
+use crate::suggest;
 
 /// Bytes of stack for the compiler, which calls itself as deeply as the source is nested. Only what is used costs
 /// memory.
@@ -26,7 +30,15 @@ impl Registry {
     /// # Errors
     /// When `dir` itself cannot be read.
     pub fn load(dir: &Path, now: Millis) -> Result<Self, io::Error> {
-        Ok(Self::default().reload(dir, &Wanted::default(), now)?.0)
+        Self::load_given(dir, now, Arc::default())
+    }
+
+    /// The same, with what operators give for the plugins' settings.
+    ///
+    /// # Errors
+    /// When `dir` itself cannot be read.
+    pub fn load_given(dir: &Path, now: Millis, given: Arc<GivenSettings>) -> Result<Self, io::Error> {
+        Ok(Self { given, ..Self::default() }.reload(dir, &Wanted::default(), now)?.0)
     }
 
     /// The next snapshot, and what is different in it. Plugins whose content is as before are the same objects in
@@ -58,6 +70,32 @@ impl Registry {
     }
 }
 
+/// Puts what operators give in the place of defaults. What cannot be used is told in the log, and the default stands.
+fn take_given(plugin: &mut Plugin, given: &GivenSettings) {
+    let Json::Object(settings) = &mut plugin.settings else { return };
+    for (name, value) in settings.iter_mut() {
+        match given.of(&plugin.id, name) {
+            Ok(None) => {}
+            // The environment has texts only: where the default is none, the text is read as JSON.
+            Ok(Some(Json::String(text))) if !(value.is_string() || value.is_null()) => {
+                *value = serde_json::from_str(&text).unwrap_or(Json::String(text));
+            }
+            Ok(Some(other)) => *value = other,
+            Err(why) => tracing::error!(plugin = plugin.id, "{why}"),
+        }
+    }
+    for (_, name) in given.names().filter(|(of, _)| *of == plugin.id) {
+        if !settings.contains_key(name) && !plugin.secrets.contains(name) {
+            let known = settings.keys().chain(&plugin.secrets).map(String::as_str);
+            let hint = suggest::hint(name, known);
+            tracing::warn!(
+                plugin = plugin.id,
+                "there is a value for the setting {name}, which the plugin does not have{hint}"
+            );
+        }
+    }
+}
+
 struct Reload<'r> {
     before: &'r Registry,
     /// Its plugins by their folders.
@@ -73,7 +111,7 @@ type Loaded = Result<Arc<Plugin>, Vec<Fault>>;
 impl Reload<'_> {
     fn run(&mut self) -> Result<(Registry, Vec<Change>), io::Error> {
         let mut known: BTreeSet<String> = self.served.keys().cloned().collect();
-        let mut next = Registry::default();
+        let mut next = Registry { given: self.before.given.clone(), ..Registry::default() };
         let mut by_id: BTreeMap<String, Vec<(String, Arc<Plugin>)>> = BTreeMap::new();
         let folders = folders(self.dir, &known)?;
         for folder in &folders {
@@ -147,6 +185,9 @@ impl Reload<'_> {
             }
             *content = after;
             loaded = load(root, folder, self.now, &mut self.evaluator);
+        }
+        if let Ok(plugin) = &mut loaded {
+            take_given(plugin, &self.before.given);
         }
         loaded
     }

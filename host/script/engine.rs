@@ -12,6 +12,7 @@ use super::limits::Stop;
 use super::output::to_json;
 use super::realm::{self, Hooks};
 use super::state::State;
+use super::waiting::Waiting;
 use super::walk::Walk;
 use super::{Call, EngineLimits, Exports, Host, Level, RunLimits, ScriptError};
 use crate::failure::{Failure, Position};
@@ -26,12 +27,14 @@ const RUNS_PER_COLLECTION: u32 = 256;
 pub struct Engine {
     // In the order in which they are dropped: nothing may hold a script's value when the runtime goes.
     compiled: Vec<Compiled>,
-    hooks: Rc<Hooks>,
-    context: Context,
+    /// The run that waits for something outside.
+    pub(super) waiting: Option<Waiting>,
+    pub(super) hooks: Rc<Hooks>,
+    pub(super) context: Context,
     runtime: Runtime,
-    state: Rc<State>,
+    pub(super) state: Rc<State>,
     limits: EngineLimits,
-    spent: bool,
+    pub(super) spent: bool,
     runs: u32,
 }
 
@@ -42,7 +45,7 @@ struct Compiled {
     begin: Persistent<Function<'static>>,
 }
 
-type Ran<T> = Result<T, (ScriptError, bool)>;
+pub(super) type Ran<T> = Result<T, (ScriptError, bool)>;
 
 impl Engine {
     /// Makes a runtime and locks its realm (a few milliseconds).
@@ -75,7 +78,8 @@ impl Engine {
         runtime.set_host_promise_rejection_tracker(Some(Box::new(move |ctx, promise, reason, handled| {
             of.rejected(&ctx, promise, reason, handled);
         })));
-        let engine = Self { compiled: Vec::new(), hooks, context, runtime, state, limits, spent: false, runs: 0 };
+        let engine =
+            Self { compiled: Vec::new(), waiting: None, hooks, context, runtime, state, limits, spent: false, runs: 0 };
         engine.collect();
         Ok(engine)
     }
@@ -111,8 +115,17 @@ impl Engine {
     pub fn exports_of(&mut self, code: &Arc<Code>, entry: usize) -> Result<Exports, ScriptError> {
         let begin = self.compiled(code)?;
         let limits = RunLimits::default();
-        let call =
-            Call { code, entry, export: "config", input: "null", ctx: "{}", now: 0, seed: [0; 32], limits: &limits };
+        let call = Call {
+            code,
+            entry,
+            export: "config",
+            input: "null",
+            ctx: "{}",
+            now: 0,
+            seed: [0; 32],
+            limits: &limits,
+            step: None,
+        };
         self.state.begin(&call, Box::new(Nobody));
         let judge = self.judge(code);
         let (outcome, collected) = self.context.with(|ctx| {
@@ -155,11 +168,11 @@ impl Engine {
         self.context.with(|ctx| self.hooks.collected(&ctx).map(drop).unwrap_or_default());
     }
 
-    fn judge<'a>(&'a self, code: &'a Code) -> Judge<'a> {
+    pub(super) fn judge<'a>(&'a self, code: &'a Code) -> Judge<'a> {
         Judge { state: &self.state, hooks: &self.hooks, engine: &self.limits, code }
     }
 
-    fn finish<T>(&mut self, outcome: Ran<T>, collected: bool) -> Result<T, ScriptError> {
+    pub(super) fn finish<T>(&mut self, outcome: Ran<T>, collected: bool) -> Result<T, ScriptError> {
         self.state.end();
         self.spent |= self.runtime.is_job_pending();
         self.runs += 1;
@@ -172,7 +185,7 @@ impl Engine {
         })
     }
 
-    fn compiled(&mut self, code: &Arc<Code>) -> Result<Persistent<Function<'static>>, ScriptError> {
+    pub(super) fn compiled(&mut self, code: &Arc<Code>) -> Result<Persistent<Function<'static>>, ScriptError> {
         if let Some(known) = self.compiled.iter().find(|known| Arc::ptr_eq(&known.code, code)) {
             return Ok(known.begin.clone());
         }
@@ -194,6 +207,7 @@ impl Engine {
 
 impl Drop for Engine {
     fn drop(&mut self) {
+        self.waiting = None;
         self.state.end();
         self.state.hooks.replace(None);
     }
@@ -246,6 +260,11 @@ fn handled(ctx: &Ctx<'_>, judge: &Judge<'_>, call: &Call<'_>, begin: Persistent<
             Err(told)
         }
     };
+    concluded(ctx, judge, settled)
+}
+
+/// Writes the result of a run that has ended, and ends what it left over.
+pub(super) fn concluded<'js>(ctx: &Ctx<'js>, judge: &Judge<'_>, settled: Ran<JsValue<'js>>) -> Ran<String> {
     let outcome = settled.and_then(|value| {
         let limits = judge.state.limits.borrow().clone();
         let mut walk = Walk::new(ctx, judge.hooks, judge.state, limits.depth, limits.result);
@@ -263,7 +282,7 @@ fn handled(ctx: &Ctx<'_>, judge: &Judge<'_>, call: &Call<'_>, begin: Persistent<
     }
 }
 
-fn called<'js>(
+pub(super) fn called<'js>(
     ctx: &Ctx<'js>,
     judge: &Judge<'_>,
     call: &Call<'_>,
@@ -271,13 +290,16 @@ fn called<'js>(
 ) -> rquickjs::Result<JsValue<'js>> {
     let begin = begin.restore(ctx)?;
     judge.hooks.set_now(ctx, call.now)?;
+    if call.step.is_some() {
+        judge.hooks.enter(ctx, call.step)?;
+    }
     let input = ctx.json_parse(call.input)?;
     let facts = ctx.json_parse(call.ctx)?;
     judge.hooks.start.clone().restore(ctx)?.call((begin, call.entry, call.export, input, facts))
 }
 
 /// Drives the job queue until a promise is settled; anything else is settled already.
-fn settle<'js>(ctx: &Ctx<'js>, judge: &Judge<'_>, returned: JsValue<'js>) -> Ran<JsValue<'js>> {
+pub(super) fn settle<'js>(ctx: &Ctx<'js>, judge: &Judge<'_>, returned: JsValue<'js>) -> Ran<JsValue<'js>> {
     let Some(promise) = returned.as_object().and_then(|object| Promise::from_value(object.clone().into_value()).ok())
     else {
         return Ok(returned);
@@ -305,7 +327,7 @@ fn never_settles() -> Failure {
 }
 
 /// Runs the jobs that are left, within the deadline.
-fn drain(ctx: &Ctx<'_>, judge: &Judge<'_>) {
+pub(super) fn drain(ctx: &Ctx<'_>, judge: &Judge<'_>) {
     while judge.state.stopped().is_none() && ctx.execute_pending_job() {}
 }
 

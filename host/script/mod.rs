@@ -18,6 +18,7 @@ mod output;
 mod realm;
 mod state;
 mod values;
+mod waiting;
 mod walk;
 mod web;
 
@@ -39,6 +40,23 @@ pub enum Binding {
     StableId,
 }
 
+/// What a script can begin that ends later.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Outside {
+    /// `fetch`: url, method, pairs of headers, `[body, redirect]`; gives `[status, url, pairs of headers, bytes]`.
+    Fetch,
+    /// `invoke`: plugin, action, input, key; gives the action's data.
+    Invoke,
+}
+
+/// Where a run stands.
+#[derive(Debug)]
+pub enum Progress {
+    Done(Result<String, ScriptError>),
+    /// It waits for something outside.
+    Waits,
+}
+
 /// The level of a line that a script logs with `console`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Level {
@@ -52,6 +70,22 @@ pub enum Level {
 pub trait Host {
     /// Does one call. An `Err` reaches the script as `{ ok: false, error }` (`stableId` throws it).
     fn call(&mut self, binding: Binding, args: Vec<Value>) -> Result<Value, Failure>;
+    /// Begins what ends later, outside of the engine; its end is told with `number`. An `Err` rejects at once.
+    ///
+    /// # Errors
+    /// Where it cannot begin: only scripts of flow steps begin anything.
+    fn begin(&mut self, number: u32, what: Outside, args: Vec<Value>) -> Result<(), Failure> {
+        let _nothing = (number, what, args);
+        Err(Failure::contract("nothing can be begun outside of a handler: move it to a flow step"))
+    }
+    /// The value of a secret setting.
+    ///
+    /// # Errors
+    /// Where there is no such setting, or no value.
+    fn secret(&mut self, name: &str) -> Result<String, Failure> {
+        let _none = name;
+        Err(Failure::contract("secrets are there only in the scripts of flow steps: move it to a flow step"))
+    }
     /// Takes one line that the script logged.
     fn log(&mut self, level: Level, line: String);
 }
@@ -116,6 +150,8 @@ pub struct Call<'a> {
     /// What `Math.random` and `crypto` are seeded from.
     pub seed: [u8; 32],
     pub limits: &'a RunLimits,
+    /// What `run` says, as the text of a JSON object; `None` outside of flow steps.
+    pub step: Option<&'a str>,
 }
 
 /// What a handler file exports.

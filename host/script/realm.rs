@@ -27,6 +27,10 @@ pub(super) struct Hooks {
     fits: Kept,
     decimal: Kept,
     collected: Kept,
+    enter: Kept,
+    settle: Kept,
+    abort: Kept,
+    waits: Kept,
 }
 
 /// Something that was thrown, in words.
@@ -96,6 +100,32 @@ impl Hooks {
         self.decimal.clone().restore(ctx)?.call((big.clone(),))
     }
 
+    /// Says for which step the run that begins is, as JSON text; `None` for none.
+    pub fn enter(&self, ctx: &Ctx<'_>, step: Option<&str>) -> JsResult<()> {
+        let facts = match step {
+            Some(step) => ctx.json_parse(step)?,
+            None => JsValue::new_undefined(ctx.clone()),
+        };
+        self.enter.clone().restore(ctx)?.call((facts,))
+    }
+
+    /// Ends what was begun outside under this number; a failure is the run's last. Gives whether anybody waits for it.
+    pub fn settle<'js>(&self, ctx: &Ctx<'js>, number: u32, value: Option<JsValue<'js>>) -> JsResult<bool> {
+        let failed = value.is_none();
+        let value = value.unwrap_or_else(|| JsValue::new_undefined(ctx.clone()));
+        self.settle.clone().restore(ctx)?.call((number, value, failed))
+    }
+
+    /// Tells the run that it is to stop.
+    pub fn abort(&self, ctx: &Ctx<'_>, why: &str) -> JsResult<()> {
+        self.abort.clone().restore(ctx)?.call((why,))
+    }
+
+    /// How much of what was begun outside has not ended.
+    pub fn waits(&self, ctx: &Ctx<'_>) -> JsResult<usize> {
+        self.waits.clone().restore(ctx)?.call(())
+    }
+
     /// Whether the engine collected garbage since this was last asked: its heap went over the threshold.
     pub fn collected(&self, ctx: &Ctx<'_>) -> JsResult<bool> {
         self.collected.clone().restore(ctx)?.call(())
@@ -119,9 +149,15 @@ pub(super) fn build(ctx: &Ctx<'_>, state: &Rc<State>) -> JsResult<Hooks> {
     let hooks: Object<'_> = script(ctx, "host", include_str!("prelude/host.js"))?.call((natives.clone(),))?;
     super::web::add(ctx, &natives, state)?;
     script(ctx, "web", include_str!("prelude/web.js"))?.call::<_, ()>((natives.clone(),))?;
+    let tools: Object<'_> = hooks.get("tools")?;
+    let step: Object<'_> = script(ctx, "step", include_str!("prelude/step.js"))?.call((natives.clone(), tools))?;
     script(ctx, "guards", include_str!("prelude/guards.js"))?.call::<_, ()>((natives,))?;
-    lockdown.call::<_, ()>((hooks.clone(),))?;
+    let reached = Array::new(ctx.clone())?;
+    reached.set(0, hooks.clone())?;
+    reached.set(1, step.clone())?;
+    lockdown.call::<_, ()>((reached,))?;
     let kept = |name: &str| -> JsResult<Kept> { Ok(Persistent::save(ctx, hooks.get::<_, Function<'_>>(name)?)) };
+    let of_step = |name: &str| -> JsResult<Kept> { Ok(Persistent::save(ctx, step.get::<_, Function<'_>>(name)?)) };
     let object_prototype: Object<'_> = hooks.get("objectPrototype")?;
     Ok(Hooks {
         object_prototype: Persistent::save(ctx, object_prototype),
@@ -137,5 +173,9 @@ pub(super) fn build(ctx: &Ctx<'_>, state: &Rc<State>) -> JsResult<Hooks> {
         fits: kept("fits")?,
         decimal: kept("decimal")?,
         collected: kept("collected")?,
+        enter: of_step("enter")?,
+        settle: of_step("settle")?,
+        abort: of_step("abort")?,
+        waits: of_step("waits")?,
     })
 }

@@ -14,7 +14,7 @@ use super::limits::Stop;
 use super::realm::Hooks;
 use super::values::{from_value, to_value};
 use super::walk::Walk;
-use super::{Binding, Call, Host, Level, RunLimits};
+use super::{Binding, Call, Host, Level, Outside, RunLimits};
 use crate::codec::Value;
 use crate::failure::{Code, Failure};
 
@@ -67,6 +67,8 @@ pub(super) struct State {
     pub hits: RefCell<Vec<&'static str>>,
     /// A panic of the host's, to go on once the script is stopped.
     pub panic: RefCell<Option<Box<dyn Any + Send>>>,
+    /// The number of the last thing that was begun outside; never used again in this engine.
+    begun: Cell<u32>,
 }
 
 impl State {
@@ -114,6 +116,11 @@ impl State {
         next
     }
 
+    /// When the run is over, whatever it does.
+    pub fn deadline(&self) -> Option<Instant> {
+        self.deadline.get()
+    }
+
     /// Lets the prelude describe what was thrown, for a short while beyond the deadline.
     pub fn grace(&self) {
         let grace = Instant::now().checked_add(Duration::from_millis(50));
@@ -132,7 +139,7 @@ impl State {
         }
     }
 
-    fn fail(&self, failure: Failure) {
+    pub fn fail(&self, failure: Failure) {
         self.failures.borrow_mut().push(failure);
     }
 
@@ -206,11 +213,43 @@ impl State {
         }
     }
 
-    fn arguments<'js>(
+    /// Begins something outside. Gives its number, or `undefined` for a failure.
+    fn begin_outside<'js>(&self, ctx: &Ctx<'js>, what: u32, args: &[JsValue<'js>; 4]) -> JsResult<JsValue<'js>> {
+        let (what, names) = match what {
+            0 => (Outside::Fetch, ["url", "method", "headers", "body"]),
+            _ => (Outside::Invoke, ["plugin", "action", "input", "idempotencyKey"]),
+        };
+        let number = self.begun.get().wrapping_add(1);
+        self.begun.set(number);
+        let outcome = match self.arguments(ctx, args, &names)? {
+            Ok(args) => match self.host.borrow_mut().as_mut() {
+                Some(host) => host.begin(number, what, args),
+                None => Err(Failure::contract("nothing can be begun at the top level of a module")),
+            },
+            Err(failure) => Err(failure),
+        };
+        Ok(match outcome {
+            Ok(()) => JsValue::new_number(ctx.clone(), f64::from(number)),
+            Err(failure) => {
+                self.fail(failure);
+                JsValue::new_undefined(ctx.clone())
+            }
+        })
+    }
+
+    fn secret(&self, name: &str) -> Option<String> {
+        let given = match self.host.borrow_mut().as_mut() {
+            Some(host) => host.secret(name),
+            None => Err(Failure::contract("there are no secrets at the top level of a module")),
+        };
+        given.map_err(|failure| self.fail(failure)).ok()
+    }
+
+    fn arguments<'js, const N: usize>(
         &self,
         ctx: &Ctx<'js>,
-        args: &[JsValue<'js>; 3],
-        names: &[&str; 3],
+        args: &[JsValue<'js>; N],
+        names: &[&str; N],
     ) -> JsResult<Result<Vec<Value>, Failure>> {
         let hooks = self.hooks()?;
         let given = args.iter().rposition(|arg| !arg.is_undefined()).map_or(0, |last| last + 1);
@@ -317,6 +356,14 @@ pub(super) fn natives<'js>(ctx: &Ctx<'js>, state: &Rc<State>) -> JsResult<Object
         of.call(&ctx, binding, &[a, b, c])
     };
     natives.set("call", Function::new(ctx.clone(), call)?)?;
+    let of = state.clone();
+    let begin = move |what: u32, a: JsValue<'js>, b: JsValue<'js>, c: JsValue<'js>, d: JsValue<'js>| {
+        let ctx = a.ctx().clone();
+        of.begin_outside(&ctx, what, &[a, b, c, d])
+    };
+    natives.set("begin", Function::new(ctx.clone(), begin)?)?;
+    let of = state.clone();
+    natives.set("secret", Function::new(ctx.clone(), move |name: String| of.secret(&name))?)?;
     let of = state.clone();
     natives.set("failed", Function::new(ctx.clone(), move |ctx: Ctx<'js>| of.failed(&ctx))?)?;
     let of = state.clone();

@@ -29,6 +29,7 @@ pub mod records;
 pub mod schedules;
 mod session;
 pub mod sqlite;
+pub mod steps;
 pub mod tables;
 pub mod workflows;
 

@@ -10,7 +10,7 @@ CREATE TABLE lane_change_event (
   from_lane      INTEGER,
   to_lane        INTEGER,
   speed_kmh      REAL CHECK (speed_kmh >= 0),
-  -- pending_video, then video_bound, then pushed; never back.
+  -- pending_video, then video_bound, then pushed; back to pending_video only where the clip does not show it.
   status         TEXT NOT NULL DEFAULT 'pending_video' CHECK (status IN ('pending_video', 'video_bound', 'pushed')),
   video_file_id  TEXT,
   created_at     TIMESTAMP NOT NULL,

@@ -42,4 +42,8 @@ declare module '@oncehost/sdk/plugin' {
       insert: { id?: string; order_id: string; sku: string; quantity: number; price_cents: number }
     }
   }
+
+  interface Flows {
+    'order-payment': { order_id: string }
+  }
 }

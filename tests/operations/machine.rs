@@ -98,7 +98,7 @@ fn database_file_that_is_damaged_or_of_a_newer_version() {
     };
     let damaged = || fs::write(&path, "this is no database, whatever its name says".repeat(100)).unwrap();
     let faults: [(&dyn Fn(), &str); 2] = [
-        (&newer, "was written by a newer oncehost (host tables version 99, this one knows "),
+        (&newer, "was written by a newer oncehost (host tables version 99, this one knows"),
         (&damaged, "the file is damaged or no database; restore it from a backup"),
     ];
     for (number, (spoil, reason)) in faults.into_iter().enumerate() {

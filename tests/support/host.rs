@@ -155,6 +155,15 @@ impl Host {
         answer(request.send(call.body).unwrap())
     }
 
+    /// Has events and workflows go as far as they can at this moment.
+    pub fn drain(&self) {
+        // What one of them ends may be what the other waits for.
+        for _ in 0..3 {
+            self.block_on(oncehost::events::drain(&self.app)).unwrap();
+            self.block_on(self.app.flows.drain(&self.app));
+        }
+    }
+
     /// Sends an event in structured mode.
     pub fn send_event(&self, tenant: &str, event: &Json) -> Answer {
         let request = ureq_agent()

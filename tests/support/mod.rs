@@ -3,6 +3,7 @@
 pub mod host;
 pub mod process;
 pub mod scenario;
+pub mod server;
 pub mod shop;
 
 /// The short form of a count in the ordinary run, the long one with `--long`.

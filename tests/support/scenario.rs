@@ -86,7 +86,7 @@ fn take(host: &mut Host, step: &str) -> String {
         }
         "event" => event(host, rest),
         "drain" => {
-            host.block_on(oncehost::events::drain(&host.app)).unwrap();
+            host.drain();
             String::new()
         }
         "clear-events" => format!("{} rows", host.block_on(oncehost::events::clear(&host.app)).unwrap()),

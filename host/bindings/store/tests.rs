@@ -80,6 +80,7 @@ impl Fixture {
                 now: self.now.load(Ordering::Relaxed),
                 may_write: true,
                 ids: self.ids.clone(),
+                desk: Arc::new(crate::workflow::Desk::new("test".to_owned(), 10_000)),
             },
             Tx::Sqlite(sqlite::Tx::new(&self.database)),
             1 << 20,

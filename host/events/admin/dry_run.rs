@@ -9,7 +9,7 @@ use crate::app::App;
 use crate::bindings::Effects;
 use crate::clock::Millis;
 use crate::events::delivery::{self, Handling};
-use crate::events::{databases, look};
+use crate::events::{awaited, databases, look};
 use crate::failure::{Code, Failure};
 use crate::invoke::{Cause, Claim, Outcome};
 use crate::plugin::Kind;
@@ -48,6 +48,11 @@ pub(super) async fn run(app: &Arc<App>, selection: &Selection) -> Result<Json, F
 
 async fn one(app: &Arc<App>, name: &str, it: &Delivery) -> Result<Json, Failure> {
     let failed = |error: String| json!({ "outcome": "failed", "error": error, "changes": [] });
+    if it.subscription == awaited::NAME {
+        return Ok(failed(
+            "workflows that wait for an event cannot be tried with it; replay it without a dry run".to_owned(),
+        ));
+    }
     let Some(plugin) = app.registry().plugins.get(name).cloned() else {
         return Ok(failed(format!("the plugin {name} is not loaded")));
     };

@@ -25,8 +25,17 @@ pub(super) fn run(code: Code) -> Result<String, ScriptError> {
 
 pub(super) fn run_with(code: Code, limits: &RunLimits) -> Result<String, ScriptError> {
     let code = Arc::new(code);
-    let call =
-        Call { code: &code, entry: 0, export: "handle", input: "null", ctx: "{}", now: 0, seed: [0; 32], limits };
+    let call = Call {
+        code: &code,
+        entry: 0,
+        export: "handle",
+        input: "null",
+        ctx: "{}",
+        now: 0,
+        seed: [0; 32],
+        limits,
+        step: None,
+    };
     Engine::new(EngineLimits::default()).unwrap().run(&call, Box::new(Nobody))
 }
 

@@ -165,21 +165,6 @@
     },
   };
 
-  const outside = (name) => ({
-    [name]() {
-      throw contract(`${name} is not there in a handler, which is one transaction: move it to a flow step`);
-    },
-  })[name];
-  const run = {};
-  for (const name of ["workflowId", "stepId", "idempotencyKey", "scopedKey", "attempt", "signal"]) {
-    defineProperty(run, name, {
-      enumerable: true,
-      get() {
-        throw contract(`run.${name} is there only in the scripts of flow steps: move it to a flow step`);
-      },
-    });
-  }
-
   // A bounded picture of any value, for log lines and for what was thrown. May run code of the script.
   const picture = (value, depth, room) => {
     switch (typeof value) {
@@ -308,10 +293,6 @@
     console,
     BizError,
     Discard,
-    fetch: outside("fetch"),
-    invoke: outside("invoke"),
-    secret: outside("secret"),
-    run,
     queueMicrotask(task) {
       if (typeof task !== "function") throw new TypeError("queueMicrotask takes a function");
       Promise.resolve().then(() => void task());
@@ -362,6 +343,7 @@
   // What Rust calls.
   return freeze({
     objectPrototype: Object.prototype,
+    tools: { failed, contract, hidden },
     // What scripts meet and no global leads to: here so that lockdown finds it.
     met: [HostError.prototype, Ok.prototype, Failed.prototype, stableId],
     fits: (big) => big >= -edge && big < edge,

@@ -229,6 +229,7 @@ fn a_panic_of_the_host_passes_through_and_the_engine_is_spent() {
         now: 0,
         seed: [0; 32],
         limits: &limits,
+        step: None,
     };
     let ended = std::panic::catch_unwind(std::panic::AssertUnwindSafe(|| engine.run(&call, Box::new(Panics))));
     assert!(ended.is_err());

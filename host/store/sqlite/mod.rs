@@ -18,11 +18,15 @@ pub mod keys;
 pub mod outbox;
 pub mod records;
 pub mod schedules;
+pub mod steps;
 pub mod workflows;
 
 /// The host's own tables, a step a version: `PRAGMA user_version` is the number of steps that were applied.
-const HOST_TABLES: [&str; 2] =
-    [include_str!("../../../schema/sqlite/0001_host.sql"), include_str!("../../../schema/sqlite/0003_events.sql")];
+const HOST_TABLES: [&str; 3] = [
+    include_str!("../../../schema/sqlite/0001_host.sql"),
+    include_str!("../../../schema/sqlite/0002_flows.sql"),
+    include_str!("../../../schema/sqlite/0003_events.sql"),
+];
 
 /// How long a statement waits for another process that holds a lock (a backup tool, a shell).
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -276,7 +280,14 @@ fn open(path: &Path, access: Access) -> Result<Connection, StoreError> {
             if !path.exists() {
                 drop(open_writer(path)?);
             }
-            open_reader(path)
+            let reader = open_reader(path)?;
+            let found: rusqlite::Result<i64> = reader.pragma_query_value(None, "user_version", |row| row.get(0));
+            let found = found.map_err(|error| opening(path, &error))?;
+            if usize::try_from(found).is_ok_and(|found| found < HOST_TABLES.len()) {
+                // An older version left it; what only reads expects the newest tables too.
+                drop(open_writer(path)?);
+            }
+            Ok(reader)
         }
     }
 }

@@ -13,5 +13,10 @@ export function handle(event: CloudEvent<Uploaded>) {
   if (typeof event_id !== 'string' || typeof video_file_id !== 'string' || video_file_id === '' || video_file_id.length > 200) {
     throw new Discard('video.uploaded needs event_id and video_file_id')
   }
-  bind(event_id, video_file_id)
+  try {
+    bind(event_id, video_file_id)
+  } catch (error) {
+    // Nor does a clip change that was looked at and put back.
+    throw error instanceof BizError && error.status === 409 ? new Discard(error.message) : error
+  }
 }

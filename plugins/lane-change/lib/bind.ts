@@ -18,19 +18,25 @@ export function bind(eventId: string, videoFileId: string) {
     if (event.status !== BOUND || event.video_file_id !== videoFileId) {
       return { event_id: eventId, bound: false, status: event.status, video_file_id: event.video_file_id, workflow_id: null }
     }
-  } else {
-    publishStatus(eventId, BOUND, videoFileId)
   }
   const seed = { event_id: eventId, video_file_id: videoFileId }
   const started = must(flow.start('lane-change-postprocess', `${eventId}:${videoFileId}`, seed))
+  if (affected === 1 && started.already) {
+    // Its workflow ran before, and put the event back.
+    throw new BizError('CLIP_REFUSED', `The clip ${videoFileId} does not show this crossing; bind another.`, {
+      status: 409,
+      details: { workflow_id: started.workflowId },
+    })
+  }
+  if (affected === 1) publishStatus(eventId, BOUND, videoFileId)
   return { event_id: eventId, bound: true, status: BOUND, video_file_id: videoFileId, workflow_id: started.workflowId }
 }
 
-/** Tells that an event came to a state, once for each. */
+/** Tells that an event came to a state with a clip, once for each. */
 export function publishStatus(eventId: string, status: string, videoFileId: string) {
   must(notify.publish(
     'lane-change.status-changed',
     { event_id: eventId, status, video_file_id: videoFileId },
-    { eventKey: `${status}:${eventId}`, subject: eventId },
+    { eventKey: `${status}:${eventId}:${videoFileId}`, subject: eventId },
   ))
 }

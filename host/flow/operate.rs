@@ -1,0 +1,260 @@
+//! What operators ask of workflows: the same over HTTP and from the commands.
+
+use std::sync::Arc;
+
+use base64::Engine as _;
+use base64::engine::general_purpose::URL_SAFE_NO_PAD;
+use serde::{Deserialize, Serialize};
+use serde_json::{Value as Json, json};
+
+use super::Committed;
+use crate::app::App;
+use crate::failure::{Code, Failure};
+use crate::lane::AfterCommit;
+use crate::plugin::is_id;
+use crate::store::workflows::Filter;
+use crate::store::{Access, StoreError, Tx, workflows};
+use crate::workflow::{self, Wakes, Wanted};
+
+/// Which workflows to list; all of them without any.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub struct Query {
+    pub plugin: Option<String>,
+    pub tenant: Option<String>,
+    pub flow: Option<String>,
+    pub status: Option<String>,
+    /// 1 to 1,000, 100 without.
+    pub limit: Option<i64>,
+    /// `nextCursor` of the page before.
+    pub cursor: Option<String>,
+}
+
+/// Which workflow is meant.
+#[derive(Clone, Debug, Default, Serialize, Deserialize)]
+#[serde(deny_unknown_fields, default, rename_all = "camelCase")]
+pub struct Named {
+    pub workflow_id: String,
+    pub plugin: Option<String>,
+    pub tenant: Option<String>,
+    /// Why it is cancelled.
+    pub reason: Option<String>,
+}
+
+/// What is done to a workflow.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Verb {
+    Retry,
+    Cancel,
+}
+
+const STATUSES: [&str; 6] = ["running", "waiting", "failing", "completed", "failed", "cancelled"];
+
+/// Where a page ended.
+#[derive(Serialize, Deserialize)]
+struct Cursor {
+    plugin: String,
+    before: Option<i64>,
+}
+
+/// One page of workflows, plugin by plugin, the newest of each first: `{ workflows, nextCursor }`.
+///
+/// # Errors
+/// `VALIDATION`; when a database cannot be read.
+pub async fn list(app: &Arc<App>, query: Query) -> Result<Json, Failure> {
+    let wrong = |text: String| Failure::new(Code::Validation, text);
+    if let Some(status) = query.status.as_deref().filter(|status| !STATUSES.contains(status)) {
+        return Err(wrong(format!("there is no status {status:?}; there are {}", STATUSES.join(", "))));
+    }
+    let limit = query.limit.unwrap_or(100);
+    if !(1..=1000).contains(&limit) {
+        return Err(wrong(format!("limit is a whole number from 1 to 1000, it is {limit}")));
+    }
+    let cursor: Option<Cursor> = match &query.cursor {
+        None => None,
+        Some(text) => {
+            let read = URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
+            Some(read.ok_or_else(|| wrong("cursor is none that a page gave: leave it out to begin anew".to_owned()))?)
+        }
+    };
+    let plugins = databases(app, query.plugin.as_deref())?;
+    on_a_thread(app, move |app| page(app, &query, plugins, cursor, limit)).await
+}
+
+fn page(app: &App, query: &Query, plugins: Vec<String>, cursor: Option<Cursor>, limit: i64) -> Result<Json, Failure> {
+    let mut found: Vec<Json> = Vec::new();
+    let most = usize::try_from(limit).unwrap_or(100);
+    let (from, mut before) = cursor.map_or((String::new(), None), |cursor| (cursor.plugin, cursor.before));
+    let mut next = None;
+    for plugin in plugins.into_iter().filter(|plugin| *plugin >= from) {
+        let before = if plugin == from { before.take() } else { None };
+        if found.len() >= most {
+            next = Some(Cursor { plugin, before: None });
+            break;
+        }
+        let loaded = app.registry().plugins.contains_key(&plugin);
+        let filter = Filter {
+            tenant: query.tenant.clone(),
+            flow: query.flow.clone(),
+            // How those of a plugin that is not loaded are shown is not how they are stored.
+            status: query.status.clone().filter(|_| loaded),
+            before,
+        };
+        let room = i64::try_from(most - found.len()).unwrap_or(limit);
+        let wanted = Wanted { filter, limit: Some(room) };
+        let page = look(app, &plugin, |tx| workflow::list(tx, &plugin, &wanted))?;
+        let shown = page.workflows.into_iter().map(|workflow| as_shown(loaded, &plugin, workflow));
+        found.extend(shown.filter(|it| query.status.as_deref().is_none_or(|status| it["status"] == status)));
+        if page.next.is_some() {
+            next = Some(Cursor { plugin, before: page.next });
+            break;
+        }
+    }
+    let next = next.and_then(|next| serde_json::to_vec(&next).ok()).map(|bytes| URL_SAFE_NO_PAD.encode(bytes));
+    Ok(json!({ "workflows": found, "nextCursor": next }))
+}
+
+/// A workflow whose plugin is not loaded waits for it.
+fn as_shown(loaded: bool, plugin: &str, mut workflow: Json) -> Json {
+    let open = ["running", "waiting", "failing"].iter().any(|status| workflow["status"] == *status);
+    if open && !loaded {
+        workflow["status"] = json!("waiting");
+        workflow["error"] = json!(format!("the plugin {plugin} is not loaded; it goes on when it is"));
+    }
+    workflow
+}
+
+/// One workflow, with its seed and steps.
+///
+/// # Errors
+/// `NOT_FOUND`, or `VALIDATION` where several have this name.
+pub async fn show(app: &Arc<App>, named: Named) -> Result<Json, Failure> {
+    let (plugin, tenant) = locate(app, &named).await?;
+    on_a_thread(app, move |app| {
+        let loaded = app.registry().plugins.contains_key(&plugin);
+        let found = look(app, &plugin, |tx| workflow::show(tx, &plugin, &tenant, &named.workflow_id))?;
+        found.map(|found| as_shown(loaded, &plugin, found)).ok_or_else(|| gone(&named))
+    })
+    .await
+}
+
+/// Has a failed or failing workflow tried again, or ends one. Gives it as it is then.
+///
+/// # Errors
+/// As [`show`]; `CONTRACT` where that cannot be done to it.
+pub async fn change(app: &Arc<App>, verb: Verb, named: Named) -> Result<Json, Failure> {
+    let (plugin, tenant) = locate(app, &named).await?;
+    let (of, id) = (app.clone(), plugin.clone());
+    let again = Named { plugin: Some(plugin.clone()), tenant: Some(tenant.clone()), ..named.clone() };
+    app.lane(&plugin)
+        .exclusive(move |shared| {
+            let tx = shared.begin()?;
+            let changed = changed(&tx, verb, &tenant, &named, of.clock.now())
+                .and_then(|wakes| tx.commit().map(|()| wakes).map_err(Failure::from));
+            let wakes = changed.inspect_err(|_| {
+                // An idle lane must not go on holding the lock.
+                tx.rollback();
+            })?;
+            Committed(of.flows.clone()).committed(&id, wakes);
+            Ok::<_, Failure>(())
+        })
+        .await??;
+    show(app, again).await
+}
+
+fn changed(tx: &Tx, verb: Verb, tenant: &str, named: &Named, now: i64) -> Result<Wakes, Failure> {
+    let id = &named.workflow_id;
+    let done = match verb {
+        Verb::Retry => workflow::retry(tx, tenant, id, now)?,
+        Verb::Cancel => {
+            let reason = named.reason.as_deref().unwrap_or("cancelled by an operator");
+            workflow::cancel(tx, tenant, id, reason, now)?
+        }
+    };
+    let wakes = done.ok_or_else(|| gone(named))?;
+    if verb == Verb::Cancel && wakes.cancelled.is_empty() {
+        let status = workflows::find(tx, tenant, id)?.map(|workflow| workflow.status).unwrap_or_default();
+        return Err(Failure::contract(format!("the workflow {id} is {status} already, and cannot be cancelled")));
+    }
+    Ok(wakes)
+}
+
+fn gone(named: &Named) -> Failure {
+    let place = match (&named.plugin, &named.tenant) {
+        (None, None) => String::new(),
+        (Some(plugin), None) => format!(" in the plugin {plugin}"),
+        (None, Some(tenant)) => format!(" of the tenant {tenant}"),
+        (Some(plugin), Some(tenant)) => format!(" of the tenant {tenant} in the plugin {plugin}"),
+    };
+    let text = format!("there is no workflow {:?}{place}; see oncehost flow list", named.workflow_id);
+    Failure::new(Code::NotFound, text)
+}
+
+/// The plugin and the tenant that have a workflow of this name.
+async fn locate(app: &Arc<App>, named: &Named) -> Result<(String, String), Failure> {
+    let (plugins, wanted) = (databases(app, named.plugin.as_deref())?, named.clone());
+    let found = on_a_thread(app, move |app| {
+        let mut found = Vec::new();
+        for plugin in plugins {
+            let rows = look(app, &plugin, |tx| workflows::named(tx, &wanted.workflow_id))?;
+            let fits = |tenant: &String| wanted.tenant.as_ref().is_none_or(|wanted| wanted == tenant);
+            found.extend(rows.into_iter().map(|row| row.tenant).filter(fits).map(|tenant| (plugin.clone(), tenant)));
+        }
+        Ok(found)
+    })
+    .await?;
+    let mut found = found.into_iter();
+    match (found.next(), found.next()) {
+        (Some(only), None) => Ok(only),
+        (None, _) => Err(gone(named)),
+        (Some(one), Some(other)) => {
+            let ids: Vec<Json> = [one, other]
+                .into_iter()
+                .chain(found)
+                .map(|(plugin, tenant)| json!({ "plugin": plugin, "tenant": tenant }))
+                .collect();
+            let text = format!(
+                "{} workflows are called {:?}: say which with the tenant and the plugin (--tenant, --plugin)",
+                ids.len(),
+                named.workflow_id
+            );
+            Err(Failure::new(Code::Validation, text).with_details(json!({ "workflows": ids })))
+        }
+    }
+}
+
+/// Looks at a plugin's database in one read transaction, beside its lane.
+fn look<R>(app: &App, plugin: &str, work: impl FnOnce(&Tx) -> Result<R, StoreError>) -> Result<R, Failure> {
+    let tx = app.database(plugin).open(Access::Read)?.tx();
+    tx.begin_read()?;
+    let found = work(&tx)?;
+    tx.end_read()?;
+    Ok(found)
+}
+
+/// The plugins whose databases are there, loaded or not.
+fn databases(app: &App, only: Option<&str>) -> Result<Vec<String>, Failure> {
+    let unread = |error: std::io::Error| Failure::new(Code::Unavailable, format!("the data folder: {error}"));
+    let mut plugins = Vec::new();
+    for entry in std::fs::read_dir(&app.settings.data).map_err(unread)? {
+        let name = entry.map_err(unread)?.file_name();
+        let id = name.to_str().and_then(|name| name.strip_suffix(".db")).filter(|id| is_id(id) && *id != "host");
+        plugins.extend(id.filter(|id| only.is_none_or(|only| only == *id)).map(str::to_owned));
+    }
+    plugins.sort_unstable();
+    if let Some(only) = only.filter(|only| plugins.is_empty() && !app.registry().plugins.contains_key(*only)) {
+        return Err(Failure::new(Code::NotFound, format!("there is no plugin {only:?}")));
+    }
+    Ok(plugins)
+}
+
+async fn on_a_thread<R: Send + 'static>(
+    app: &Arc<App>,
+    work: impl FnOnce(&App) -> Result<R, Failure> + Send + 'static,
+) -> Result<R, Failure> {
+    let app = app.clone();
+    tokio::task::spawn_blocking(move || work(&app)).await.unwrap_or_else(|error| {
+        tracing::error!(%error, "a look at workflows broke off");
+        Err(Failure::new(Code::Unavailable, "this broke off; the host's log says why"))
+    })
+}

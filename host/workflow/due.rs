@@ -1,0 +1,204 @@
+//! What has become due: steps to claim, sleeps that are over, claims whose host is gone.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex, PoisonError};
+
+use serde_json::Value as Json;
+
+use super::advance::{BLOCKED, Move, State, cut, missing, results};
+use super::definition::{Definition, Uses};
+use super::values::{View, matches};
+use super::{Claimed, Facts, Going, Results, Wakes};
+use crate::clock::Millis;
+use crate::failure::{Code, Failure};
+use crate::store::StoreError;
+use crate::store::steps::{self, Step};
+use crate::store::{Tx, workflows};
+
+/// Steps that one transaction looks at.
+const BATCH: usize = 256;
+
+/// What is kept from one look to the next: the definitions of workflows that go on.
+#[derive(Debug, Default)]
+pub struct Round {
+    definitions: Mutex<HashMap<[u8; 32], Arc<Definition>>>,
+}
+
+/// What a look came to.
+#[derive(Debug, Default)]
+pub struct Taken {
+    pub wakes: Wakes,
+    /// When to look again.
+    pub next: Option<Millis>,
+    /// Steps are due that this host has no room for.
+    pub starved: bool,
+}
+
+impl Round {
+    /// A workflow's facts.
+    ///
+    /// # Errors
+    /// When the database fails, or the workflow's definition cannot be read.
+    pub fn facts(&self, tx: &Tx, workflow: i64) -> Result<Arc<Facts>, Failure> {
+        let gone = |what: &str| Failure::new(Code::Unavailable, format!("the {what} of workflow {workflow} is gone"));
+        let row = workflows::by_number(tx, workflow)?.ok_or_else(|| gone("row"))?;
+        let known = self.lock().get(&row.definition_hash).cloned();
+        let definition = match known {
+            Some(definition) => definition,
+            None => {
+                let text = workflows::definition(tx, &row.definition_hash)?.ok_or_else(|| gone("definition"))?;
+                let read = Definition::parse(&text).map_err(|error| Failure::contract(error.to_string()))?;
+                self.lock().entry(row.definition_hash).or_insert(Arc::new(read)).clone()
+            }
+        };
+        let seed = serde_json::from_str(&row.seed).unwrap_or_default();
+        Ok(Arc::new(Facts { id: row.id, tenant: row.tenant, workflow_id: row.workflow_id, seed, definition }))
+    }
+
+    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; 32], Arc<Definition>>> {
+        let mut known = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
+        // One for each version of each flow; whatever made so many, they can be read again.
+        if known.len() > 1000 {
+            known.clear();
+        }
+        known
+    }
+}
+
+/// Takes what is due: claims steps as far as there is room, and takes further what waited for this moment.
+///
+/// # Errors
+/// When the database fails.
+pub fn take_due(tx: &Tx, going: &Going<'_>, round: &Round) -> Result<Taken, StoreError> {
+    let rows = steps::due(tx, going.now, BATCH)?;
+    let full = rows.len() == BATCH;
+    let mut taken = Taken::default();
+    for row in rows {
+        let facts = match round.facts(tx, row.workflow) {
+            Ok(facts) => facts,
+            Err(failure) => {
+                tracing::error!(plugin = going.plugin, workflow = row.workflow, %failure, "a workflow cannot go on");
+                steps::put(tx, &row, "blocked", Some(going.now + BLOCKED), Err(&failure.detail), going.now)?;
+                workflows::set_status(tx, row.workflow, "failing", Some(&failure.detail), row.attempt, going.now)?;
+                continue;
+            }
+        };
+        let wakes = take(tx, going, facts, &row, &mut taken)?;
+        taken.wakes.add(wakes);
+    }
+    // What there is no room for stays due; somebody says so when there is.
+    let after = if full && !taken.starved { going.now - 1 } else { going.now };
+    taken.next = steps::next_due(tx, after)?;
+    Ok(taken)
+}
+
+fn take(tx: &Tx, going: &Going<'_>, facts: Arc<Facts>, row: &Step, taken: &mut Taken) -> Result<Wakes, StoreError> {
+    let Some(index) = facts.definition.index(&row.step) else {
+        steps::put(tx, row, "failed", None, Err("its definition has no such step"), going.now)?;
+        return Ok(Wakes::default());
+    };
+    let step = &facts.definition.steps[index];
+    match &step.uses {
+        Uses::Script(_) | Uses::Action(_) => run(tx, going, facts, index, row, taken),
+        Uses::SleepFor(_) | Uses::SleepUntil(_) | Uses::WaitForEvent { .. } if row.state != "waiting" => {
+            // Somebody had it tried again, after it could not begin.
+            steps::remove(tx, row)?;
+            let mut moving = Move::new(tx, going, facts);
+            let ended = if moving.open(index)? { vec![index] } else { Vec::new() };
+            moving.follow(ended)?;
+            moving.settle("")?;
+            Ok(moving.wakes)
+        }
+        Uses::SleepFor(_) | Uses::SleepUntil(_) | Uses::WaitForEvent { .. } => over(tx, going, facts, row, "null"),
+    }
+}
+
+/// Ends what a step waited for with `result`, and goes on.
+fn over(tx: &Tx, going: &Going<'_>, facts: Arc<Facts>, row: &Step, result: &str) -> Result<Wakes, StoreError> {
+    let Some(index) = facts.definition.index(&row.step) else { return Ok(Wakes::default()) };
+    if !steps::put(tx, row, "done", None, Ok(Some(result)), going.now)? {
+        return Ok(Wakes::default());
+    }
+    let mut moving = Move::new(tx, going, facts);
+    moving.wakes.counted.steps_done = 1;
+    moving.follow(vec![index])?;
+    moving.settle("")?;
+    Ok(moving.wakes)
+}
+
+/// Claims a step that runs something.
+fn run(
+    tx: &Tx,
+    going: &Going<'_>,
+    facts: Arc<Facts>,
+    index: usize,
+    row: &Step,
+    taken: &mut Taken,
+) -> Result<Wakes, StoreError> {
+    let (step, now) = (&facts.definition.steps[index], going.now);
+    let tried = row.attempt.saturating_sub(row.base);
+    let trouble = |state: &str, due: Option<Millis>, error: &str, noted: fn(String, u32) -> State| {
+        let error = cut(error);
+        steps::put(tx, row, state, due, Err(error), now)?;
+        let mut moving = Move::new(tx, going, facts.clone());
+        moving.note(index, noted(error.to_owned(), row.attempt));
+        moving.settle("")?;
+        Ok(moving.wakes)
+    };
+    if row.state == "running" && tried >= step.retry.max_attempts {
+        let error = format!(
+            "try {tried} of {} was begun and never ended: the host died in it, or could not be reached for longer than \
+             its claim holds",
+            step.retry.max_attempts
+        );
+        return trouble("failed", None, &error, State::Failed);
+    }
+    if !(going.has)(&step.uses) {
+        let error = missing(step, going.plugin);
+        return trouble("blocked", Some(now.saturating_add(BLOCKED)), &error, State::Failing);
+    }
+    if going.desk.room() <= taken.wakes.claimed.len() {
+        taken.starved = true;
+        return Ok(Wakes::default());
+    }
+    if !steps::claim(tx, row, &going.desk.owner, now.saturating_add(going.desk.lease), now)? {
+        return Ok(Wakes::default());
+    }
+    let results = if step.needs_results { results(tx, &facts)? } else { Results::new() };
+    let view = View { facts: &facts, plugin: going.plugin, step, results: &results };
+    let input = view.input();
+    let claimed = Claimed {
+        facts: facts.clone(),
+        step: index,
+        attempt: row.attempt + 1,
+        base: row.base,
+        clean: row.error.is_none(),
+        input,
+    };
+    Ok(Wakes { claimed: vec![claimed], ..Wakes::default() })
+}
+
+/// Gives an event to every workflow of the tenant that waits for one like it. `event` is what a step's result then is;
+/// its `data`, `subject`, `source`, `id` and `type` are what `match` looks at. Gives what is to happen after the commit.
+///
+/// # Errors
+/// When the database fails.
+pub fn satisfy(
+    tx: &Tx,
+    going: &Going<'_>,
+    round: &Round,
+    tenant: &str,
+    kind: &str,
+    event: &Json,
+) -> Result<Wakes, Failure> {
+    let mut wakes = Wakes::default();
+    let result = event.to_string();
+    for row in steps::waiting_for(tx, tenant, kind)? {
+        let fields: Json = row.fields.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
+        if matches(event, &fields) {
+            let facts = round.facts(tx, row.workflow)?;
+            wakes.add(over(tx, going, facts, &row, &result)?);
+        }
+    }
+    Ok(wakes)
+}
