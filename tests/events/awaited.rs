@@ -27,6 +27,7 @@ export function handle(input: { size: number }, ctx: any) {
 }
 //- steps
 > event clip.ready id=0 {"clip":"a","size":1}
+> drain
 > POST wait/start key=1 {"clip":"a"}
 > drain
 > sql wait SELECT count(*) FROM got
@@ -41,8 +42,9 @@ export function handle(input: { size: number }, ctx: any) {
 "#,
         r#"> event clip.ready id=0 {"clip":"a","size":1}
 202 {"eventId":"<1>","already":false}
+> drain
 > POST wait/start key=1 {"clip":"a"}
-200 "running"
+200 "waiting"
 > drain
 > sql wait SELECT count(*) FROM got
 [0]
