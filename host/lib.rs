@@ -25,6 +25,7 @@ pub mod workflow;
 
 pub mod plugin;
 pub mod script;
+pub mod types;
 
 pub mod auth;
 pub mod backup;

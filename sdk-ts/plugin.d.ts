@@ -14,37 +14,64 @@
 // ---------------------------------------------------------------------------------------------- tables and flows
 
 /**
- * The tables of your plugin. Empty until you declare them, and then `store` accepts no other table:
+ * The tables of your plugin. `oncehost dev` writes them to `oncehost.d.ts` in the plugin's folder on each reload, and
+ * `oncehost types` does so once; then `store` accepts no other table and no other column.
  *
  * ```ts
  * declare module '@oncehost/sdk/plugin' {
  *   interface Tables {
  *     camera: {
  *       record: { id: string; name: string; createdAt: string; updatedAt: string }
- *       insert: { id?: string; name: string }
+ *       insert: { id?: string | undefined; name: string }
  *     }
  *   }
  * }
  * ```
  *
  * `record` is what reading gives; `insert` is what a new record may hold (columns with a default, or that may be
- * NULL, are optional). The host fills `createdAt` and `updatedAt`, so they are never in `insert`.
+ * NULL, are optional). The host fills `createdAt` and `updatedAt`, so they are never in `insert`. An INTEGER is read
+ * as a number, and beyond ±(2^53−1), where a number would lose digits, as a BigInt.
  */
 // eslint-disable-next-line @typescript-eslint/no-empty-object-type -- filled by declaration merging
 export interface Tables {}
 
 /**
- * The flows of your plugin and the seeds they take. Empty until you declare them, and then `flow.start` accepts no
- * other name:
- *
- * ```ts
- * declare module '@oncehost/sdk/plugin' {
- *   interface Flows { 'send-report': { report_id: string } }
- * }
- * ```
+ * The flows of your plugin and the keys of the seeds they take, written as {@link Tables} are. Then `flow.start`
+ * accepts no other name and no other key.
  */
 // eslint-disable-next-line @typescript-eslint/no-empty-object-type -- filled by declaration merging
 export interface Flows {}
+
+/** The topics that your plugin publishes, as far as they are written out; for your editor to complete. */
+// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- filled by declaration merging
+export interface Topics {}
+
+/**
+ * The plugins that your scripts may run (`invoke:PLUGIN` in `permissions`) and their actions, written as
+ * {@link Tables} are. Then `invoke` accepts no other plugin, action and input.
+ */
+// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- filled by declaration merging
+export interface Plugins {}
+
+/** A topic: any string, the plugin's own ones first. */
+// eslint-disable-next-line @typescript-eslint/ban-types -- keeps the names in the editor's list, and takes others
+export type TopicName = (keyof Topics & string) | (string & {})
+
+/** The name of a plugin that scripts may run: any string until {@link Plugins} has some. */
+export type PluginName = [keyof Plugins] extends [never] ? string : keyof Plugins & string
+
+/** The name of an action of a plugin. */
+export type ActionName<P extends string> = P extends keyof Plugins ? keyof Plugins[P] & string : string
+
+/** What an action takes. */
+export type ActionInput<P extends string, A extends string> = P extends keyof Plugins
+  ? A extends keyof Plugins[P] ? Plugins[P][A] extends { input: infer I } ? I : never : never
+  : unknown
+
+/** What an action gives. */
+export type ActionOutput<P extends string, A extends string> = P extends keyof Plugins
+  ? A extends keyof Plugins[P] ? Plugins[P][A] extends { output: infer O } ? O : never : never
+  : unknown
 
 /** The name of a table: any string until {@link Tables} declares the plugin's. */
 export type TableName = [keyof Tables] extends [never] ? string : keyof Tables & string
@@ -196,7 +223,11 @@ export interface ActionConfig {
   replay?: 'response' | 'rerun'
   /** Top-level input fields that may differ between tries of one key, such as the time of sending. */
   transient?: readonly string[]
-  /** A JSON Schema (2020-12) that the input is checked against before the handler runs. */
+  /**
+   * A JSON Schema (2020-12) that the input is checked against before the handler runs. Left out, it is derived from the
+   * type of `handle`'s first parameter; JSDoc tags (`@minLength 1`, `@minimum 0`, `@pattern ^[a-z]+$`, `@format date-time`,
+   * `@integer`, …) say what the type cannot. Where that cannot be done, the host says so when it loads the plugin.
+   */
   input?: JsonSchema
 }
 
@@ -404,7 +435,7 @@ declare global {
   const notify: {
     /** Publishes an event to every subscription of `topic`. Needs `notify:publish`. */
     publish(
-      topic: string,
+      topic: TopicName,
       payload: unknown,
       options?: PublishOptions,
     ): Result<{ readonly eventId: string; readonly already: boolean }>
@@ -448,13 +479,13 @@ declare global {
    * Runs an action of another plugin, and gives its data. Only in scripts of flow steps, and only plugins that
    * `permissions` names (`invoke:PLUGIN`). In a handler it rejects with `CONTRACT`: move it to a flow step.
    */
-  function invoke<C extends HandlerCtx>(
+  function invoke<C extends HandlerCtx, P extends PluginName, A extends ActionName<P>>(
     ctx: C extends ScriptCtx ? C : OnlyInAFlowStep,
-    plugin: string,
-    action: string,
-    input: unknown,
+    plugin: P,
+    action: A,
+    input: ActionInput<P, A>,
     options: { idempotencyKey: string },
-  ): Promise<unknown>
+  ): Promise<ActionOutput<P, A>>
 
   /** The value of a secret setting. Only in scripts of flow steps; in a handler it throws `CONTRACT`: move it to a flow step. */
   function secret(name: string): string

@@ -5,7 +5,6 @@
 mod support;
 
 mod auth;
-mod browser;
 mod cli;
 mod concurrency;
 #[cfg(feature = "crash-points")]
@@ -21,8 +20,10 @@ mod isolation;
 mod lane;
 mod new;
 mod npm;
+mod openapi;
 mod operations;
 mod reload;
 #[cfg(feature = "crash-points")]
 mod schema;
 mod tidy;
+mod types;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of the host from low to high. A module may use those of lower ranks, and its own.
-const RANKS: [(&str, u32); 31] = [
+const RANKS: [(&str, u32); 32] = [
     ("crash", 0),
     ("backoff", 0),
     ("clock", 0),
@@ -24,6 +24,7 @@ const RANKS: [(&str, u32); 31] = [
     ("workflow", 4),
     ("plugin", 4),
     ("script", 4),
+    ("types", 5),
     ("auth", 5),
     ("backup", 5),
     ("bindings", 5),

@@ -40,7 +40,7 @@ enum Command {
         which: Which,
     },
     /// End a workflow: what has not begun never will, and what runs no longer counts
-    #[command(after_help = "Example: oncehost flow cancel lane-change-postprocess-42 --reason 'wrong clip'")]
+    #[command(after_help = "Example: oncehost flow cancel lane-change-postprocess-42 --reason wrong-clip")]
     Cancel {
         #[command(flatten)]
         which: Which,

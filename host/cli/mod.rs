@@ -25,6 +25,7 @@ mod sample;
 mod schema;
 mod serve;
 mod token;
+mod types;
 
 /// Runs TypeScript plugins and makes every write they do safe to repeat.
 #[derive(Debug, Parser)]
@@ -81,6 +82,7 @@ enum Command {
     Restore(backup::Restore),
     Doctor(doctor::Doctor),
     Token(token::Token),
+    Types(types::Types),
 }
 
 /// SIGXFSZ.
@@ -171,6 +173,7 @@ fn run(cli: Cli) -> Result<(), Fail> {
             Command::Restore(command) => command.run(settings).await,
             Command::Doctor(command) => command.run(settings).await,
             Command::Token(command) => command.run(settings).await,
+            Command::Types(command) => command.run(settings).await,
         }
     });
     // Whatever still blocks a thread must not keep the process.

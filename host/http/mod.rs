@@ -23,6 +23,7 @@ mod events;
 mod flows;
 pub mod listen;
 mod notifications;
+pub mod openapi;
 pub mod problem;
 pub mod reply;
 pub mod tokens;
@@ -62,6 +63,7 @@ pub fn router(app: Arc<App>, door: Door) -> Router {
         .route("/admin/events/replay", post(admin_events::replay))
         .route("/admin/events/discard", post(admin_events::discard))
         .route("/metrics", get(metrics))
+        .route("/openapi.json", get(openapi::show))
         .route("/admin/flows", get(flows::list))
         .route("/admin/flows/{id}", get(flows::show))
         .route("/admin/flows/{id}/{verb}", post(flows::change));

@@ -34,7 +34,7 @@ fn the_shipped_plugins_load() {
     assert!(lane_change.actions.contains_key("lane-change.create-event"));
     assert_eq!(lane_change.flows["lane-change-postprocess"].seed, ["event_id", "video_file_id"]);
     assert!(lane_change.scripts.contains_key("push-result"));
-    assert_eq!(lane_change.permissions.http, ["127.0.0.1:9099"]);
+    assert_eq!(lane_change.permissions.http, ["127.0.0.1"]);
 }
 
 #[test]

@@ -1,5 +1,6 @@
 import type { ActionConfig, HandlerCtx } from '@oncehost/sdk/plugin'
 import { bind } from '../../lib/bind.ts'
+import { TEXT } from '../../lib/text.ts'
 
 export const config = {
   key: 'required',
@@ -7,8 +8,8 @@ export const config = {
     type: 'object',
     required: ['event_id', 'video_file_id'],
     properties: {
-      event_id: { type: 'string', minLength: 1 },
-      video_file_id: { type: 'string', minLength: 1, maxLength: 200 },
+      event_id: { type: 'string', pattern: TEXT, minLength: 1 },
+      video_file_id: { type: 'string', pattern: TEXT, minLength: 1, maxLength: 200 },
     },
   },
 } satisfies ActionConfig
@@ -18,7 +19,15 @@ interface Binding {
   video_file_id: string
 }
 
+interface Outcome {
+  event_id: string
+  bound: boolean
+  status: string
+  video_file_id: string | null
+  workflow_id: string | null
+}
+
 /** Binds a video to an event that waits for one, and starts what comes after. Of racing callers one binds. */
-export function handle({ event_id, video_file_id }: Binding, _ctx: HandlerCtx) {
+export function handle({ event_id, video_file_id }: Binding, _ctx: HandlerCtx): Outcome {
   return bind(event_id, video_file_id)
 }
