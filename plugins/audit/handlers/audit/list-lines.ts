@@ -1,4 +1,4 @@
-import type { ActionConfig, Where } from '@oncehost/sdk/plugin'
+import type { ActionConfig, Row, Where } from '@oncehost/sdk/plugin'
 import { must } from '../../lib/must.ts'
 
 export const config = {
@@ -22,8 +22,13 @@ interface Query {
   cursor?: string
 }
 
+interface Page {
+  lines: readonly Row<'audit_line'>[]
+  next_cursor: string | null
+}
+
 /** A page of the audit, in the order in which things happened. */
-export function handle(query: Query) {
+export function handle(query: Query): Page {
   const where: Where<'audit_line'> = {}
   if (query.subject !== undefined) where.subject = { eq: query.subject }
   if (query.what !== undefined) where.what = { eq: query.what }
