@@ -40,7 +40,7 @@ export function handle(query: Query): Page {
   })
   if (!page.ok && page.error.code === 'CONTRACT' && query.cursor !== undefined) {
     // The rest of the query is ours, so what breaks the rules is the caller's cursor.
-    throw new BizError('BAD_CURSOR', page.error.message)
+    throw new BizError('BAD_CURSOR', 'cursor is not the next_cursor of a page with these filters', { status: 422 })
   }
   const { records, nextCursor } = must(page)
   return { lines: records, next_cursor: nextCursor }
