@@ -5,7 +5,6 @@
 mod support;
 
 mod auth;
-mod browser;
 mod cli;
 mod concurrency;
 #[cfg(feature = "crash-points")]

@@ -1,12 +1,13 @@
 // A page that listens, loses its connection at random, and outlives kills of the host: no gap, no double, in order.
-//   node tests/browser/notifications.mjs BINARY MESSAGES
 
 import assert from 'node:assert/strict'
-import { browser } from './support/chromium.mjs'
+import { test } from 'node:test'
+import { binary } from '../../sdk-ts/tests/support/host.mjs'
+import { browser } from './chromium.mjs'
 import { host } from './support/host.mjs'
 import { proxy } from './support/proxy.mjs'
 
-const [binary, count] = [process.argv[2], Number(process.argv[3] ?? 10_000)]
+const COUNT = 10_000
 const BATCH = 20
 const CUTS = 12
 const KILLS = 2
@@ -23,12 +24,13 @@ const files = {
     }`,
 }
 
-const server = await host(binary, files)
-await server.start()
-const between = await proxy(server.port)
-const chromium = await browser()
-try {
-  const page = await chromium.newPage()
+test('a page that loses its connection misses nothing and hears nothing twice', async (t) => {
+  const server = await host(binary, files)
+  t.after(() => server.end())
+  await server.start()
+  const between = await proxy(server.port)
+  t.after(() => between.end())
+  const page = await (await browser(t)).newPage()
   await page.goto(`${between.url}/healthz`)
   await page.evaluate(() => new Promise((listening) => {
     globalThis.heard = []
@@ -50,7 +52,7 @@ try {
     state = (Math.imul(state, 1_664_525) + 1_013_904_223) >>> 0
     return state % below
   }
-  const points = (number) => new Set(Array.from({ length: number }, () => random(count / BATCH)))
+  const points = (number) => new Set(Array.from({ length: number }, () => random(COUNT / BATCH)))
   const [cuts, kills] = [points(CUTS), points(KILLS)]
   const say = async (from) => {
     for (;;) {
@@ -63,7 +65,7 @@ try {
     }
   }
   let lost = 0
-  for (let batch = 0; batch < count / BATCH; batch++) {
+  for (let batch = 0; batch < COUNT / BATCH; batch++) {
     await say(batch * BATCH)
     if (!cuts.has(batch) && !kills.has(batch)) continue
     // What is said from a cut on until the page is back is what it could miss.
@@ -76,20 +78,15 @@ try {
     }
   }
   await page.waitForFunction((lost) => globalThis.opened > lost, lost, { timeout: 60_000 })
-  await page.waitForFunction((all) => globalThis.heard.length >= all, count, { timeout: 60_000 }).catch(() => {})
+  await page.waitForFunction((all) => globalThis.heard.length >= all, COUNT, { timeout: 60_000 }).catch(() => {})
   const { heard, resyncs, opened } = await page.evaluate(() => ({
     heard: globalThis.heard,
     resyncs: globalThis.resyncs,
     opened: globalThis.opened,
   }))
   const doubles = heard.length - new Set(heard).size
-  const gaps = Array.from({ length: count }, (_, n) => n).filter((n) => !heard.includes(n)).slice(0, 10)
+  const gaps = Array.from({ length: COUNT }, (_, n) => n).filter((n) => !heard.includes(n)).slice(0, 10)
   assert.deepEqual({ doubles, gaps, resyncs }, { doubles: 0, gaps: [], resyncs: 0 }, `seed ${seed}`)
   assert.deepEqual(heard, heard.toSorted((a, b) => a - b), 'in the order in which they were published')
   assert.ok(opened > lost, `the page came back: ${opened} connections after ${lost} were lost`)
-  console.log(`${heard.length} messages over ${opened} connections`)
-} finally {
-  await chromium.close()
-  between.end()
-  await server.end()
-}
+})
