@@ -265,6 +265,29 @@ export interface HandlerCtx {
   readonly now: string
 }
 
+// ---------------------------------------------------------------------------------------------- events
+
+/** The first argument of an event handler: an event in the JSON form of CloudEvents 1.0. */
+export interface CloudEvent<Data = unknown> {
+  readonly specversion: '1.0'
+  /** The sender's id. `ctx.idempotencyKey` is the host's, which is made of tenant, source and this. */
+  readonly id: string
+  /** Who sent it; `urn:oncehost:plugin:PLUGIN` for what a plugin published, `urn:oncehost:schedule:PLUGIN` for ticks. */
+  readonly source: string
+  readonly type: string
+  readonly subject?: string
+  /** When it happened, as the sender says. */
+  readonly time?: string
+  readonly datacontenttype?: string
+  readonly dataschema?: string
+  /** Its data where that is JSON or text. Nobody has checked it. */
+  readonly data?: Partial<Data>
+  /** Its data where that is neither. */
+  readonly data_base64?: string
+  /** Further attributes, by their names in lower case. */
+  readonly [extension: string]: unknown
+}
+
 // ---------------------------------------------------------------------------------------------- flows and notices
 
 /** One workflow: a running instance of a flow. */
@@ -348,6 +371,8 @@ export interface FetchOptions {
   headers?: Readonly<Record<string, string>>
   body?: string | Uint8Array
   signal?: StopSignal
+  /** `'follow'`, the default: each hop must be a host that `permissions` names. */
+  redirect?: 'follow' | 'manual' | 'error'
 }
 
 /** What `fetch` resolves to, for any status that the far side answered with. */
@@ -356,8 +381,11 @@ export interface FetchResponse {
   readonly ok: boolean
   readonly status: number
   readonly headers: { get(name: string): string | null; has(name: string): boolean }
+  /** Where the answer came from, after redirects. */
+  readonly url: string
   text(): Promise<string>
   json(): Promise<unknown>
+  bytes(): Promise<Uint8Array>
 }
 
 type OnlyInAFlowStep = 'invoke works only in scripts of flow steps: move it to a flow step'
@@ -441,7 +469,10 @@ declare global {
     readonly details: unknown
   }
 
-  /** Thrown by an event handler: do not try this event again, keep it as a dead letter. */
+  /**
+   * Thrown by an event handler: do not try this event again, keep it as a dead letter. Thrown by a step of a flow: do not
+   * try it again, the workflow has failed.
+   */
   class Discard extends Error {
     constructor(why: string)
   }
