@@ -42,5 +42,6 @@ declare module '@oncehost/sdk/plugin' {
 
   interface Topics {
     'lane-change.event-created': unknown
+    'lane-change.status-changed': unknown
   }
 }

@@ -1,4 +1,5 @@
-// The tables of schema.sql, for the type checker. The host does not read this file.
+// Written by oncehost from schema.sql, flows/ and handlers/: by `dev` on each reload, and by `oncehost types`.
+// The host does not read it. What you change here is lost.
 import '@oncehost/sdk/plugin'
 
 declare module '@oncehost/sdk/plugin' {
@@ -15,11 +16,11 @@ declare module '@oncehost/sdk/plugin' {
         createdAt: string
       }
       insert: {
-        id?: string
+        id?: string | undefined
         event_id: string
         what: string
-        subject?: string | null
-        done_by?: string | null
+        subject?: string | null | undefined
+        done_by?: string | null | undefined
         happened_at: string | Date
         details?: unknown
       }
