@@ -125,9 +125,12 @@ impl App {
     /// Puts another snapshot in the place of the present one. Work under way ends on what it began with. `counts`
     /// says whether plugins are different in it.
     pub fn swap(&self, next: Registry, counts: bool) {
-        *self.registry.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
+        let (before, next) = (self.registry(), Arc::new(next));
+        *self.registry.write().unwrap_or_else(PoisonError::into_inner) = next.clone();
         self.reloads.fetch_add(u64::from(counts), Ordering::Relaxed);
-        self.flows.reloaded(self.registry().plugins.keys().cloned());
+        let same = |id: &String, plugin| before.plugins.get(id).is_some_and(|before| Arc::ptr_eq(before, plugin));
+        let differ = next.plugins.iter().filter(|(id, plugin)| !same(id, plugin));
+        self.flows.reloaded(differ.map(|(id, _)| id.clone()));
     }
 
     /// How many reloads there were that changed something.

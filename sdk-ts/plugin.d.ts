@@ -371,6 +371,8 @@ export interface FetchOptions {
   headers?: Readonly<Record<string, string>>
   body?: string | Uint8Array
   signal?: StopSignal
+  /** `'follow'`, the default: each hop must be a host that `permissions` names. */
+  redirect?: 'follow' | 'manual' | 'error'
 }
 
 /** What `fetch` resolves to, for any status that the far side answered with. */
@@ -379,8 +381,11 @@ export interface FetchResponse {
   readonly ok: boolean
   readonly status: number
   readonly headers: { get(name: string): string | null; has(name: string): boolean }
+  /** Where the answer came from, after redirects. */
+  readonly url: string
   text(): Promise<string>
   json(): Promise<unknown>
+  bytes(): Promise<Uint8Array>
 }
 
 type OnlyInAFlowStep = 'invoke works only in scripts of flow steps: move it to a flow step'
@@ -464,7 +469,10 @@ declare global {
     readonly details: unknown
   }
 
-  /** Thrown by an event handler: do not try this event again, keep it as a dead letter. */
+  /**
+   * Thrown by an event handler: do not try this event again, keep it as a dead letter. Thrown by a step of a flow: do not
+   * try it again, the workflow has failed.
+   */
   class Discard extends Error {
     constructor(why: string)
   }

@@ -356,6 +356,11 @@ impl PluginMetrics {
         self.flows.count(&self.plugin, workflows, steps);
     }
 
+    /// Takes how many more workflows are failing, and failed, than before.
+    pub fn more_troubled(&self, more: [i64; 2]) {
+        self.flows.more_troubled(&self.plugin, more);
+    }
+
     /// Takes how many workflows have each status that wants attention.
     pub fn troubled(&self, found: &[(String, i64)]) {
         self.flows.troubled(&self.plugin, found);

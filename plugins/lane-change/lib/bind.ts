@@ -1,11 +1,20 @@
 import { BOUND, PENDING, findEvent } from './event.ts'
 import { must } from './must.ts'
 
+/** What became of a binding. */
+export interface Outcome {
+  event_id: string
+  bound: boolean
+  status: string
+  video_file_id: string | null
+  workflow_id: string | null
+}
+
 /**
  * Binds a video to an event that waits for one, and starts what comes after. Of racing callers one binds; the others
  * learn what is bound.
  */
-export function bind(eventId: string, videoFileId: string) {
+export function bind(eventId: string, videoFileId: string): Outcome {
   const { affected } = must(store.update(
     'lane_change_event',
     { id: { eq: eventId }, status: { eq: PENDING } },

@@ -1,5 +1,5 @@
 import type { ActionConfig, HandlerCtx } from '@oncehost/sdk/plugin'
-import { bind } from '../../lib/bind.ts'
+import { type Outcome, bind } from '../../lib/bind.ts'
 import { TEXT } from '../../lib/text.ts'
 
 export const config = {
@@ -17,14 +17,6 @@ export const config = {
 interface Binding {
   event_id: string
   video_file_id: string
-}
-
-interface Outcome {
-  event_id: string
-  bound: boolean
-  status: string
-  video_file_id: string | null
-  workflow_id: string | null
 }
 
 /** Binds a video to an event that waits for one, and starts what comes after. Of racing callers one binds. */
