@@ -103,5 +103,6 @@ declare module '@oncehost/sdk' {
 
   interface Topics {
     'lane-change.event-created': unknown
+    'lane-change.status-changed': unknown
   }
 }
