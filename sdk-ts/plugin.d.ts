@@ -32,29 +32,24 @@
  * NULL, are optional). The host fills `createdAt` and `updatedAt`, so they are never in `insert`. An INTEGER is read
  * as a number, and beyond ±(2^53−1), where a number would lose digits, as a BigInt.
  */
-// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- filled by declaration merging
 export interface Tables {}
 
 /**
  * The flows of your plugin and the keys of the seeds they take, written as {@link Tables} are. Then `flow.start`
  * accepts no other name and no other key.
  */
-// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- filled by declaration merging
 export interface Flows {}
 
 /** The topics that your plugin publishes, as far as they are written out; for your editor to complete. */
-// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- filled by declaration merging
 export interface Topics {}
 
 /**
  * The plugins that your scripts may run (`invoke:PLUGIN` in `permissions`) and their actions, written as
  * {@link Tables} are. Then `invoke` accepts no other plugin, action and input.
  */
-// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- filled by declaration merging
 export interface Plugins {}
 
 /** A topic: any string, the plugin's own ones first. */
-// eslint-disable-next-line @typescript-eslint/ban-types -- keeps the names in the editor's list, and takes others
 export type TopicName = (keyof Topics & string) | (string & {})
 
 /** The name of a plugin that scripts may run: any string until {@link Plugins} has some. */

@@ -36,7 +36,6 @@ export interface ErrorFacts {
 export class OncehostError extends Error {
   override readonly name = 'OncehostError'
   /** Compare with this: a name of the host's table, or the one that a handler gave its `BizError`. */
-  // eslint-disable-next-line @typescript-eslint/ban-types -- keeps the names in the editor's list, and takes others
   readonly code: ErrorCode | (string & {})
   /** The HTTP status; 0 where no whole answer came. */
   readonly status: number

@@ -22,15 +22,12 @@ export type { Reply } from './call.ts'
  * The plugins of your host and their actions. Empty until a file that `oncehost types --client FILE` writes fills it,
  * and then names, inputs and outputs are checked. Each entry says `input`, `output`, `kind` and `key`.
  */
-// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- filled by declaration merging
 export interface Plugins {}
 
 /** The topics that your host's plugins publish, as far as they are written out; for your editor to complete. */
-// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- filled by declaration merging
 export interface Topics {}
 
 /** A topic: any string, the known ones first. */
-// eslint-disable-next-line @typescript-eslint/ban-types -- keeps the names in the editor's list, and takes others
 export type TopicName = (keyof Topics & string) | (string & {})
 
 /** The name of a plugin: any string until {@link Plugins} has some. */
@@ -47,7 +44,6 @@ type Member<P, A, M extends string> = P extends keyof Plugins
 export type Input<P extends string, A extends string> = Member<P, A, 'input'>
 
 /** What an action gives; `any` where nothing is known of the plugin. */
-// eslint-disable-next-line @typescript-eslint/no-explicit-any -- so that untyped callers can take it apart
 export type Output<P extends string, A extends string> = P extends keyof Plugins ? Member<P, A, 'output'> : any
 
 /** How a call may be made. */
@@ -74,7 +70,6 @@ export type OptionsOf<P extends string, A extends string> = P extends keyof Plug
 
 /** The options may be left out where nothing in them is needed. */
 export type OptionsArgument<P extends string, A extends string> =
-  // eslint-disable-next-line @typescript-eslint/no-empty-object-type -- asks whether all members are optional
   {} extends OptionsOf<P, A> ? [options?: OptionsOf<P, A>] : [options: OptionsOf<P, A>]
 
 /**

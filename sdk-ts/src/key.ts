@@ -19,7 +19,6 @@ export function keyHeader(key: string): string {
   const bytes = new TextEncoder().encode(key)
   if (bytes.length === 0) throw invalid('it is empty')
   if (bytes.length > LIMIT) throw invalid(`it has ${bytes.length} bytes of UTF-8, the most is ${LIMIT}`)
-  // eslint-disable-next-line no-control-regex -- they are what is looked for
   if (/[\0-\x1f\x7f-\x9f]/.test(key)) throw invalid('it holds control characters')
   if (bytes.length === key.length) return `"${key.replace(/["\\]/g, '\\$&')}"`
   let text = ''

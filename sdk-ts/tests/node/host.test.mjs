@@ -3,7 +3,7 @@
 import assert from 'node:assert/strict'
 import http from 'node:http'
 import { before, test } from 'node:test'
-import { createContext, invoke, invokeRaw, OncehostError } from '../../dist/index.js'
+import { createContext, invoke, invokeRaw, OncehostError, subscribe } from '../../dist/index.js'
 import { host } from '../support/host.mjs'
 
 let ctx, url
@@ -78,4 +78,30 @@ test('a name that is not there is NOT_FOUND, with the nearest one', async () => 
 test('a host that is not there is UNAVAILABLE', async () => {
   const nowhere = createContext({ baseUrl: 'http://127.0.0.1:1', deadline: 50, backoff: { first: 1, longest: 1 } })
   await assert.rejects(invoke(nowhere, 'orders', 'orders.pay', {}, { idempotencyKey: 'k' }), { code: 'UNAVAILABLE', status: 0 })
+})
+
+test('what plugins publish is heard, once and in order, also behind a place', async t => {
+  const hear = async (count, lastEventId, act = () => {}) => {
+    const got = []
+    let done, opened
+    const all = new Promise(resolve => { done = resolve })
+    const open = new Promise(resolve => { opened = resolve })
+    const subscription = subscribe(ctx, ['lane-change.event-created'], {
+      lastEventId, onOpen: () => opened(), onEvent: event => { if (got.push(event) === count) done() },
+    })
+    t.after(() => subscription.close())
+    await open
+    await act()
+    await all
+    subscription.close()
+    return got
+  }
+  const names = ['heard-1', 'heard-2', 'heard-3']
+  const heard = await hear(3, undefined, async () => {
+    for (const name of names) await create(name, name)
+  })
+  assert.deepEqual(heard.map(({ topic, payload }) => [topic, payload.event_key]), names.map(name => ['lane-change.event-created', name]))
+  assert.equal(new Set(heard.map(({ eventId }) => eventId)).size, 3)
+  const again = await hear(2, heard[0].id)
+  assert.deepEqual(again, heard.slice(1))
 })

@@ -7,8 +7,8 @@ export const config = {
     type: 'object',
     additionalProperties: false,
     properties: {
-      subject: { type: 'string' },
-      what: { type: 'string' },
+      subject: { type: 'string', pattern: '^[^\\u0000]*$' },
+      what: { type: 'string', pattern: '^[^\\u0000]*$' },
       limit: { type: 'integer', minimum: 1, maximum: 1000 },
       cursor: { type: 'string', minLength: 1, description: 'next_cursor of the page before' },
     },
