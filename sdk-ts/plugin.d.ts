@@ -271,15 +271,12 @@ export interface CloudEvent<Data = unknown> {
   readonly source: string
   readonly type: string
   readonly subject?: string
-  /** When it happened, as the sender says. */
   readonly time?: string
   readonly datacontenttype?: string
   readonly dataschema?: string
-  /** Its data where that is JSON or text. Nobody has checked it. */
+  /** Its data where that is JSON or text, as it came; nobody has checked it. Other data is in `data_base64`. */
   readonly data?: Partial<Data>
-  /** Its data where that is neither. */
   readonly data_base64?: string
-  /** Further attributes, by their names in lower case. */
   readonly [extension: string]: unknown
 }
 
