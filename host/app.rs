@@ -11,6 +11,7 @@ use crate::auth::Auth;
 use crate::backup::{self, BackupError};
 use crate::clock::{Clock, Millis};
 use crate::config::Settings;
+use crate::events::Events;
 use crate::failure::Failure;
 use crate::flow::{Committed, Flows};
 use crate::idempotency::InFlight;
@@ -41,6 +42,7 @@ pub struct App {
     /// `DATA/host.db`: what belongs to no plugin.
     pub host_db: Arc<HostDb>,
     pub auth: Auth,
+    pub events: Events,
     /// What runs workflows.
     pub flows: Arc<Flows>,
     registry: RwLock<Arc<Registry>>,
@@ -75,6 +77,8 @@ impl App {
             })?;
         let host_db = Arc::new(HostDb::open(&settings.data).map_err(|error| StartError(error.to_string()))?);
         let auth = Auth::open(&settings, host_db.clone(), clock.clone()).map_err(StartError)?;
+        let events = Events::open(&host_db, &registry, clock.now(), ids.as_ref());
+        let events = events.map_err(|failure| StartError(failure.detail))?;
         let watchdog = Watchdog::start().map_err(|error| StartError(format!("no thread can be started: {error}")))?;
         let (spans, exporter) = settings.otlp_endpoint.as_deref().map(trace::exporter).unzip();
         let metrics = Arc::new(Metrics::default());
@@ -86,6 +90,7 @@ impl App {
             clock: clock.clone(),
             watchdog,
             metrics: metrics.clone(),
+            committed: events.published.clone(),
             after: Arc::new(Committed(flows.clone())),
         };
         let app = Arc::new(Self {
@@ -99,6 +104,7 @@ impl App {
             passing: tokio::sync::RwLock::default(),
             host_db,
             auth,
+            events,
             flows,
             registry: RwLock::new(Arc::new(registry)),
             reloading: tokio::sync::Mutex::default(),
@@ -233,6 +239,8 @@ impl App {
     /// the data folder back.
     pub async fn close(&self) {
         let deadline = Instant::now() + self.settings.stop_grace;
+        // The last connection to a database brings its log into the file, and only a writer can.
+        self.events.close();
         self.flows.close(deadline).await;
         let lanes: Vec<_> = self.lanes().values().cloned().collect();
         for lane in lanes {

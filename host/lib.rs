@@ -10,9 +10,11 @@ pub mod backoff;
 pub mod clock;
 pub mod codec;
 pub mod config;
+pub mod cron;
 pub mod failure;
 pub mod ids;
 pub mod metrics;
+pub mod nudge;
 pub mod suggest;
 pub mod trace;
 
@@ -30,6 +32,7 @@ pub mod backup;
 pub mod bindings;
 
 pub mod app;
+pub mod events;
 pub mod flow;
 pub mod idempotency;
 pub mod invoke;

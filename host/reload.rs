@@ -9,6 +9,7 @@ use serde_json::{Value as Json, json};
 use tokio::sync::mpsc;
 
 use crate::app::App;
+use crate::events::subscriptions;
 use crate::failure::{Code, Failure};
 use crate::plugin::watch::{Heard, Watch};
 use crate::plugin::{Change, Fault, Plugin, Registry, Wanted, What};
@@ -49,10 +50,12 @@ pub async fn reload(app: &Arc<App>, wanted: Wanted, since: Instant) -> Result<Re
             report.tables.push(apply(app, plugin).await);
         }
     }
+    let next = subscriptions::change(app, next).await?;
     if app.settings.dev && !report.changes.is_empty() {
         report.tables.extend(types::write_all(&next));
     }
     app.swap(next, !report.changes.is_empty());
+    subscriptions::resume(app);
     report.took = since.elapsed();
     if !app.settings.apply_schema {
         for plugin in &differ {

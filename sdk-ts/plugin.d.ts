@@ -265,6 +265,29 @@ export interface HandlerCtx {
   readonly now: string
 }
 
+// ---------------------------------------------------------------------------------------------- events
+
+/** The first argument of an event handler: an event in the JSON form of CloudEvents 1.0. */
+export interface CloudEvent<Data = unknown> {
+  readonly specversion: '1.0'
+  /** The sender's id. `ctx.idempotencyKey` is the host's, which is made of tenant, source and this. */
+  readonly id: string
+  /** Who sent it; `urn:oncehost:plugin:PLUGIN` for what a plugin published, `urn:oncehost:schedule:PLUGIN` for ticks. */
+  readonly source: string
+  readonly type: string
+  readonly subject?: string
+  /** When it happened, as the sender says. */
+  readonly time?: string
+  readonly datacontenttype?: string
+  readonly dataschema?: string
+  /** Its data where that is JSON or text. Nobody has checked it. */
+  readonly data?: Partial<Data>
+  /** Its data where that is neither. */
+  readonly data_base64?: string
+  /** Further attributes, by their names in lower case. */
+  readonly [extension: string]: unknown
+}
+
 // ---------------------------------------------------------------------------------------------- flows and notices
 
 /** One workflow: a running instance of a flow. */

@@ -5,10 +5,12 @@
 mod support;
 
 mod auth;
+mod browser;
 mod cli;
 mod concurrency;
 #[cfg(feature = "crash-points")]
 mod crash;
+mod events;
 mod fairness;
 mod faults;
 mod flows;

@@ -5,13 +5,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of the host from low to high. A module may use those of lower ranks, and its own.
-const RANKS: [(&str, u32); 29] = [
+const RANKS: [(&str, u32); 32] = [
     ("crash", 0),
     ("backoff", 0),
     ("clock", 0),
     ("failure", 0),
     ("suggest", 0),
     ("config", 0),
+    ("cron", 0),
+    ("nudge", 0),
     ("codec", 1),
     ("ids", 1),
     ("metrics", 1),
@@ -31,6 +33,7 @@ const RANKS: [(&str, u32); 29] = [
     ("app", 8),
     ("flow", 8),
     ("idempotency", 8),
+    ("events", 8),
     ("tables", 8),
     ("reload", 8),
     ("http", 9),
@@ -38,7 +41,7 @@ const RANKS: [(&str, u32); 29] = [
 ];
 
 /// Crates that only one place may know.
-const DOORS: [(&str, &[&str]); 8] = [
+const DOORS: [(&str, &[&str]); 9] = [
     ("rquickjs", &["script"]),
     ("axum", &["http"]),
     ("rusqlite", &["store", "schema"]),
@@ -46,6 +49,7 @@ const DOORS: [(&str, &[&str]); 8] = [
     ("jsonwebtoken", &["auth"]),
     ("ureq", &["auth"]),
     ("sqlparser", &["schema"]),
+    ("croner", &["cron"]),
     ("prometheus_client", &["metrics"]),
 ];
 

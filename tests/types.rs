@@ -227,6 +227,30 @@ fn typo_on_the_callers_side_is_flagged_by_the_type_checker() {
 }
 
 #[test]
+fn scripts_are_checked_with_the_actions_that_they_may_invoke() {
+    let folders = Folders::new(SHOP);
+    let script = "
+        import type { ScriptCtx } from '@oncehost/sdk/plugin'
+        export async function handle(_: unknown, ctx: ScriptCtx) {
+          const key = { idempotencyKey: run.idempotencyKey }
+          const { id } = await invoke(ctx, 'shop', 'item.add', { name: 'a', prices: [] }, key)
+          // @ts-expect-error an action
+          await invoke(ctx, 'shop', 'item.ad', { name: 'a', prices: [] }, key)
+          // @ts-expect-error a member of the input
+          await invoke(ctx, 'shop', 'item.add', { name: 'a', price: [] }, key)
+          // @ts-expect-error a plugin that permissions do not name
+          await invoke(ctx, 'till', 'till.open', {}, key)
+          return id.length
+        }";
+    let till = folders.plugins().join("till");
+    let manifest = r#"{ "id": "till", "version": "1.0.0", "permissions": ["invoke:shop"] }"#;
+    crate::support::host::write(&till.join("plugin.json"), manifest);
+    crate::support::host::write(&till.join("scripts/add.ts"), script);
+    assert_eq!(types(&folders, &[]).0, 0);
+    assert_eq!(checked(&till, "@oncehost/sdk/plugin", &sdk().join("plugin.d.ts"), "tsconfig.plugin.json"), "");
+}
+
+#[test]
 fn input_is_checked_by_the_type_of_its_handler() {
     let host = Host::new(SHOP);
     let good = host.post("shop", "item.add", "k1", r#"{ "name": "a", "prices": [1], "more": true }"#);

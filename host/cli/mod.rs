@@ -12,6 +12,7 @@ use crate::config::{ConfigError, Settings, Sources};
 mod backup;
 mod dev;
 mod doctor;
+mod events;
 mod flow;
 mod flow_tree;
 mod invoke;
@@ -75,6 +76,7 @@ enum Command {
     Schema(schema::Schema),
     Invoke(invoke::Invoke),
     Plugin(plugin::Plugin),
+    Events(events::Events),
     Flow(flow::Flow),
     Backup(backup::Backup),
     Restore(backup::Restore),
@@ -165,6 +167,7 @@ fn run(cli: Cli) -> Result<(), Fail> {
             Command::Schema(command) => command.run(settings).await,
             Command::Invoke(command) => command.run(settings).await,
             Command::Plugin(command) => command.run(settings).await,
+            Command::Events(command) => command.run(settings).await,
             Command::Flow(command) => command.run(settings).await,
             Command::Backup(command) => command.run(settings).await,
             Command::Restore(command) => command.run(settings).await,

@@ -10,6 +10,7 @@ use serde_json::Value as Json;
 use crate::backoff::Retry;
 use crate::clock::Millis;
 use crate::config::GivenSettings;
+use crate::cron::Cron;
 use crate::failure::Position;
 use crate::schema::Schema;
 use crate::workflow::Definition;
@@ -19,6 +20,7 @@ mod bundle;
 mod compile;
 mod content;
 mod derive;
+mod event_filter;
 mod fault;
 mod files;
 mod flow;
@@ -37,6 +39,7 @@ pub(crate) mod tests;
 mod ticks;
 pub mod watch;
 
+pub use event_filter::EventFilter;
 pub use manifest::is_id;
 
 /// The file in a plugin's folder that its generated types are in. The host writes it and does not read it.
@@ -90,7 +93,7 @@ pub struct Subscription {
     /// A name in [`Plugin::events`].
     pub handler: String,
     pub retry: Retry,
-    pub filter: Option<Json>,
+    pub filter: Option<EventFilter>,
     /// `"orderBy": "subject"`: one delivery at a time for each subject.
     pub by_subject: bool,
     /// The most deliveries at a time.
@@ -105,6 +108,8 @@ pub struct Schedule {
     pub cron: String,
     /// An IANA name.
     pub timezone: String,
+    /// The two of them, read.
+    pub ticks: Cron,
     pub tenants: Vec<String>,
     /// A name in [`Plugin::events`].
     pub handler: String,

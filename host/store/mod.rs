@@ -21,10 +21,12 @@ macro_rules! verbs {
     )+};
 }
 
+pub mod deliveries;
 pub mod host_db;
 pub mod keys;
 pub mod outbox;
 pub mod records;
+pub mod schedules;
 mod session;
 pub mod sqlite;
 pub mod steps;

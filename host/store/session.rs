@@ -47,6 +47,16 @@ pub enum Shared {
 }
 
 impl Shared {
+    /// Whether the host's own tables are at their newest version; opening it for writing brings them there.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn is_newest(&self) -> Result<bool, StoreError> {
+        match self {
+            Shared::Sqlite(shared) => shared.is_newest(),
+        }
+    }
+
     /// A hold on the transaction that is open in it now, or will be.
     pub fn tx(&self) -> Tx {
         match self {

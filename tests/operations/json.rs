@@ -76,6 +76,10 @@ fn json_of_each_command_has_the_documented_members() {
     let made = check(&folders, "token create", &["--tenant", "a", "--subject", "s", "--scope", "operator"]);
     check(&folders, "token list", &[]);
     check(&folders, "token revoke", &[made["id"].as_str().unwrap()]);
+    check(&folders, "events list", &[]);
+    check(&folders, "events dead", &[]);
+    check(&folders, "events replay", &["--all"]);
+    check(&folders, "events discard", &["--all"]);
     check(&folders, "backup", &["copy"]);
     check(&folders, "restore", &["copy", "--data", "other"]);
     check(&folders, "doctor", &[]);

@@ -1,4 +1,5 @@
 import type { ActionConfig } from '@oncehost/sdk/plugin'
+import { publishStatus } from '../../lib/bind.ts'
 import { BOUND, PENDING, findEvent } from '../../lib/event.ts'
 import { must } from '../../lib/must.ts'
 import { TEXT } from '../../lib/text.ts'
@@ -27,5 +28,6 @@ export function handle({ event_id, video_file_id }: { event_id: string; video_fi
     { id: { eq: event_id }, status: { eq: BOUND }, video_file_id: { eq: video_file_id } },
     { status: PENDING, video_file_id: null },
   ))
+  if (affected === 1) publishStatus(event_id, PENDING, video_file_id)
   return { event_id, put_back: affected === 1, status: findEvent(event_id).status }
 }
