@@ -461,10 +461,7 @@ declare global {
     readonly details: unknown
   }
 
-  /**
-   * Thrown by an event handler: do not try this event again, keep it as a dead letter. Thrown by a step of a flow: do not
-   * try it again, the workflow has failed.
-   */
+  /** Thrown by an event handler or a flow step: do not try it again; the event is a dead letter, the workflow failed. */
   class Discard extends Error {
     constructor(why: string)
   }

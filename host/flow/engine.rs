@@ -61,9 +61,9 @@ impl Flows {
             }
             while looks.try_join_next().is_some() {}
             self.scripts.watch(app);
-            let until_beat = if self.in_flight() > 0 { beats.saturating_duration_since(now) } else { LONGEST };
-            let watch = if self.scripts.is_busy() { WATCH } else { LONGEST };
-            let pause = self.until_next(app).min(until_beat).min(watch);
+            // Each beat, whether something runs or not: steps begin without a word to this loop.
+            let watch = if self.scripts.is_busy() { WATCH } else { beat };
+            let pause = self.until_next(app).min(beats.saturating_duration_since(now)).min(watch);
             tokio::select! {
                 () = self.nudge.notified() => {}
                 () = tokio::time::sleep(pause) => {}
