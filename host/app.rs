@@ -11,6 +11,7 @@ use crate::auth::Auth;
 use crate::backup::{self, BackupError};
 use crate::clock::{Clock, Millis};
 use crate::config::Settings;
+use crate::events::Events;
 use crate::failure::Failure;
 use crate::flow::{Committed, Flows};
 use crate::idempotency::InFlight;
@@ -42,6 +43,7 @@ pub struct App {
     /// What belongs to no plugin.
     pub host_db: Arc<HostDb>,
     pub auth: Auth,
+    pub events: Events,
     /// What runs workflows.
     pub flows: Arc<Flows>,
     registry: RwLock<Arc<Registry>>,
@@ -78,6 +80,8 @@ impl App {
         let stores = Stores::new(&settings).map_err(failed)?;
         let host_db = Arc::new(stores.host_db().map_err(failed)?);
         let auth = Auth::open(&settings, host_db.clone(), clock.clone()).map_err(StartError)?;
+        let events = Events::open(&host_db, &registry, clock.now(), ids.as_ref());
+        let events = events.map_err(|failure| StartError(failure.detail))?;
         let watchdog = Watchdog::start().map_err(|error| StartError(format!("no thread can be started: {error}")))?;
         let (spans, exporter) = settings.otlp_endpoint.as_deref().map(trace::exporter).unzip();
         let metrics = Arc::new(Metrics::default());
@@ -89,6 +93,7 @@ impl App {
             clock: clock.clone(),
             watchdog,
             metrics: metrics.clone(),
+            committed: events.published.clone(),
             after: Arc::new(Committed(flows.clone())),
         };
         let app = Arc::new(Self {
@@ -103,6 +108,7 @@ impl App {
             stores,
             host_db,
             auth,
+            events,
             flows,
             registry: RwLock::new(Arc::new(registry)),
             reloading: tokio::sync::Mutex::default(),
@@ -123,9 +129,12 @@ impl App {
     /// Puts another snapshot in the place of the present one. Work under way ends on what it began with. `counts`
     /// says whether plugins are different in it.
     pub fn swap(&self, next: Registry, counts: bool) {
-        *self.registry.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(next);
+        let (before, next) = (self.registry(), Arc::new(next));
+        *self.registry.write().unwrap_or_else(PoisonError::into_inner) = next.clone();
         self.reloads.fetch_add(u64::from(counts), Ordering::Relaxed);
-        self.flows.reloaded(self.registry().plugins.keys().cloned());
+        let same = |id: &String, plugin| before.plugins.get(id).is_some_and(|before| Arc::ptr_eq(before, plugin));
+        let differ = next.plugins.iter().filter(|(id, plugin)| !same(id, plugin));
+        self.flows.reloaded(differ.map(|(id, _)| id.clone()));
     }
 
     /// How many reloads there were that changed something.
@@ -238,6 +247,8 @@ impl App {
     /// the data folder back.
     pub async fn close(&self) {
         let deadline = Instant::now() + self.settings.stop_grace;
+        // The last connection to a database brings its log into the file, and only a writer can.
+        self.events.close();
         self.flows.close(deadline).await;
         let lanes: Vec<_> = self.lanes().values().cloned().collect();
         for lane in lanes {

@@ -60,6 +60,11 @@ pub struct Settings {
     /// How long replies are kept under their key, and how long the mark that something was done.
     pub reply_kept: Duration,
     pub mark_kept: Duration,
+    /// How long events stay after every subscription has them, deliveries after they are done, and messages for
+    /// browsers that come back.
+    pub events_kept: Duration,
+    pub deliveries_kept: Duration,
+    pub notifications_kept: Duration,
     /// How long a lane without work keeps its threads and connections.
     pub lane_idle: Duration,
     /// How long a claim on a step holds without a sign of life from its host.
@@ -114,6 +119,9 @@ impl Default for Settings {
             key_wait: Duration::from_secs(5),
             reply_kept: 7 * DAY,
             mark_kept: 90 * DAY,
+            events_kept: 30 * DAY,
+            deliveries_kept: 7 * DAY,
+            notifications_kept: DAY,
             lane_idle: Duration::from_secs(60),
             lease: Duration::from_secs(10),
             stop_grace: Duration::from_secs(10),
@@ -226,6 +234,13 @@ impl Settings {
                     .to_owned(),
             ));
         }
+        if settings.mark_kept < settings.deliveries_kept {
+            return Err(ConfigError(
+                "mark_kept is shorter than deliveries_kept; a delivery that is replayed after its mark is gone would be \
+                 done twice, so keep marks at least as long as deliveries"
+                    .to_owned(),
+            ));
+        }
         settings.jwt.check().map_err(ConfigError)?;
         Ok(settings)
     }
@@ -305,7 +320,7 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 type Setter = fn(&mut Settings, &str) -> Result<(), String>;
 
 /// Every setting by its name.
-const SETTINGS: [(&str, Setter); 33] = [
+const SETTINGS: [(&str, Setter); 36] = [
     ("plugins", |s, v| folder(v).map(|v| s.plugins = v)),
     ("data", |s, v| folder(v).map(|v| s.data = v)),
     ("listen", |s, v| address(v).map(|v| s.listen = v)),
@@ -333,6 +348,9 @@ const SETTINGS: [(&str, Setter); 33] = [
     ("key_wait", |s, v| duration(v).map(|v| s.key_wait = v)),
     ("reply_kept", |s, v| time_limit(v).map(|v| s.reply_kept = v)),
     ("mark_kept", |s, v| time_limit(v).map(|v| s.mark_kept = v)),
+    ("events_kept", |s, v| time_limit(v).map(|v| s.events_kept = v)),
+    ("deliveries_kept", |s, v| time_limit(v).map(|v| s.deliveries_kept = v)),
+    ("notifications_kept", |s, v| time_limit(v).map(|v| s.notifications_kept = v)),
     ("lane_idle", |s, v| duration(v).map(|v| s.lane_idle = v)),
     ("lease", |s, v| time_limit(v).map(|v| s.lease = v)),
     ("stop_grace", |s, v| duration(v).map(|v| s.stop_grace = v)),

@@ -9,7 +9,7 @@ use std::time::{Duration, Instant};
 
 use serde_json::Value as Json;
 
-use crate::bindings::{Bindings, Scope, ctx, script_line};
+use crate::bindings::{Bindings, Effects, Scope, ctx, script_line};
 use crate::clock::Millis;
 use crate::codec::Value;
 use crate::failure::{Code, Failure};
@@ -78,6 +78,11 @@ pub trait Cause: Send + Sync + Debug {
 
     /// Whether a claim finds out, after a commit whose outcome is unknown, what became of it.
     fn is_recorded(&self) -> bool;
+
+    /// Where the changes of the run are to be told; nobody asks for most.
+    fn effects(&self) -> Option<Effects> {
+        None
+    }
 
     /// Once claimed: a number that is the same for each try of one intent, and another for a later intent that may use
     /// the same key, since the first one's record is no longer kept. `None`: a key has one intent for ever.
@@ -244,7 +249,7 @@ fn run(invocation: &Invocation, engine: Option<&mut Engine>, tx: &Tx) -> Result<
         limits: &invocation.limits,
         step: None,
     };
-    let mut bindings = bindings();
+    let mut bindings = bindings().telling(invocation.cause.effects());
     bindings.intent = invocation.cause.intent();
     let wakes = bindings.wakes();
     let began = Instant::now();

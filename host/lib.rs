@@ -10,9 +10,11 @@ pub mod backoff;
 pub mod clock;
 pub mod codec;
 pub mod config;
+pub mod cron;
 pub mod failure;
 pub mod ids;
 pub mod metrics;
+pub mod nudge;
 pub mod suggest;
 pub mod trace;
 
@@ -23,12 +25,14 @@ pub mod workflow;
 
 pub mod plugin;
 pub mod script;
+pub mod types;
 
 pub mod auth;
 pub mod backup;
 pub mod bindings;
 
 pub mod app;
+pub mod events;
 pub mod flow;
 pub mod idempotency;
 pub mod invoke;

@@ -9,10 +9,12 @@ use serde_json::{Value as Json, json};
 use tokio::sync::mpsc;
 
 use crate::app::App;
+use crate::events::subscriptions;
 use crate::failure::{Code, Failure};
 use crate::plugin::watch::{Heard, Watch};
 use crate::plugin::{Change, Fault, Plugin, Registry, Wanted, What};
 use crate::tables::{self, SchemaVerb};
+use crate::types;
 
 /// What a reload did.
 #[derive(Debug)]
@@ -48,7 +50,12 @@ pub async fn reload(app: &Arc<App>, wanted: Wanted, since: Instant) -> Result<Re
             report.tables.push(apply(app, plugin).await);
         }
     }
+    let next = subscriptions::change(app, next).await?;
+    if app.settings.dev && !report.changes.is_empty() {
+        report.tables.extend(types::write_all(&next));
+    }
     app.swap(next, !report.changes.is_empty());
+    subscriptions::resume(app);
     report.took = since.elapsed();
     if !app.settings.apply_schema {
         for plugin in &differ {
@@ -200,8 +207,8 @@ fn line(change: &Change, took: Duration) -> String {
     let id = change.plugin.as_ref().map_or(folder, |plugin| &plugin.id);
     let took = took.as_millis();
     match &change.what {
-        What::Loaded => format!("loaded {id}, which is new, in {took} ms"),
-        What::Reloaded => format!("reloaded {id}{} in {took} ms", files(&change.files)),
+        What::Loaded => format!("loaded {id}, which is new, in {took} ms{}", notes(change)),
+        What::Reloaded => format!("reloaded {id}{} in {took} ms{}", files(&change.files), notes(change)),
         What::Mended => format!("{id} has no fault any more{}, and is as it was; {took} ms", files(&change.files)),
         What::Removed => format!("removed {id} in {took} ms"),
         What::Broken(faults) => {
@@ -217,6 +224,12 @@ fn line(change: &Change, took: Duration) -> String {
             out
         }
     }
+}
+
+/// What is worth knowing of a version that serves, each note in lines of its own.
+fn notes(change: &Change) -> String {
+    let notes = change.plugin.iter().flat_map(|plugin| &plugin.notes);
+    notes.map(|note| format!("\n  note: {}", note.to_string().replace('\n', "\n  "))).collect()
 }
 
 /// ` (a.ts, b.ts and 3 more)`

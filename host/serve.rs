@@ -17,6 +17,7 @@ use tokio::sync::{oneshot, watch};
 use crate::app::{App, StartError};
 use crate::clock::SystemClock;
 use crate::config::Settings;
+use crate::events;
 use crate::http::{self, Door};
 use crate::ids::SystemIds;
 use crate::trace::Exporter;
@@ -109,12 +110,13 @@ impl Server {
         let stopping = async {
             stop.await;
             tracing::info!("stopping");
+            app.events.end();
             let _nobody_listens = stopper.send(true);
         };
         let all = async {
             let mut exporter = app.exporter();
             tokio::select! {
-                _ = async { tokio::join!(over_tcp, over_local, stopping) } => {}
+                _ = async { tokio::join!(over_tcp, over_local, stopping, events::run(&app)) } => {}
                 () = clear_now_and_then(&app, CLEAR_FIRST, CLEAR_EVERY) => {}
                 () = export(&mut exporter) => {}
                 () = app.auth.keep_fresh() => {}
@@ -138,7 +140,7 @@ impl Server {
 }
 
 /// Clears what is no longer kept under keys, for as long as the host serves.
-async fn clear_now_and_then(app: &App, first: Duration, every: Duration) {
+async fn clear_now_and_then(app: &Arc<App>, first: Duration, every: Duration) {
     let mut rounds = tokio::time::interval_at(tokio::time::Instant::now() + first, every);
     rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
@@ -147,6 +149,11 @@ async fn clear_now_and_then(app: &App, first: Duration, every: Duration) {
             Ok((0, 0)) => {}
             Ok((replies, marks)) => tracing::info!(replies, marks, "cleared what is no longer kept under keys"),
             Err(failure) => tracing::warn!("clearing of old keys failed and is tried again later: {failure}"),
+        }
+        match events::clear(app).await {
+            Ok(0) => {}
+            Ok(rows) => tracing::info!(rows, "cleared what is no longer kept of events"),
+            Err(failure) => tracing::warn!("clearing of old events failed and is tried again later: {failure}"),
         }
     }
 }

@@ -14,37 +14,59 @@
 // ---------------------------------------------------------------------------------------------- tables and flows
 
 /**
- * The tables of your plugin. Empty until you declare them, and then `store` accepts no other table:
+ * The tables of your plugin. `oncehost dev` writes them to `oncehost.d.ts` in the plugin's folder on each reload, and
+ * `oncehost types` does so once; then `store` accepts no other table and no other column.
  *
  * ```ts
  * declare module '@oncehost/sdk/plugin' {
  *   interface Tables {
  *     camera: {
  *       record: { id: string; name: string; createdAt: string; updatedAt: string }
- *       insert: { id?: string; name: string }
+ *       insert: { id?: string | undefined; name: string }
  *     }
  *   }
  * }
  * ```
  *
  * `record` is what reading gives; `insert` is what a new record may hold (columns with a default, or that may be
- * NULL, are optional). The host fills `createdAt` and `updatedAt`, so they are never in `insert`.
+ * NULL, are optional). The host fills `createdAt` and `updatedAt`, so they are never in `insert`. An INTEGER is read
+ * as a number, and beyond ±(2^53−1), where a number would lose digits, as a BigInt.
  */
-// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- filled by declaration merging
 export interface Tables {}
 
 /**
- * The flows of your plugin and the seeds they take. Empty until you declare them, and then `flow.start` accepts no
- * other name:
- *
- * ```ts
- * declare module '@oncehost/sdk/plugin' {
- *   interface Flows { 'send-report': { report_id: string } }
- * }
- * ```
+ * The flows of your plugin and the keys of the seeds they take, written as {@link Tables} are. Then `flow.start`
+ * accepts no other name and no other key.
  */
-// eslint-disable-next-line @typescript-eslint/no-empty-object-type -- filled by declaration merging
 export interface Flows {}
+
+/** The topics that your plugin publishes, as far as they are written out; for your editor to complete. */
+export interface Topics {}
+
+/**
+ * The plugins that your scripts may run (`invoke:PLUGIN` in `permissions`) and their actions, written as
+ * {@link Tables} are. Then `invoke` accepts no other plugin, action and input.
+ */
+export interface Plugins {}
+
+/** A topic: any string, the plugin's own ones first. */
+export type TopicName = (keyof Topics & string) | (string & {})
+
+/** The name of a plugin that scripts may run: any string until {@link Plugins} has some. */
+export type PluginName = [keyof Plugins] extends [never] ? string : keyof Plugins & string
+
+/** The name of an action of a plugin. */
+export type ActionName<P extends string> = P extends keyof Plugins ? keyof Plugins[P] & string : string
+
+/** What an action takes. */
+export type ActionInput<P extends string, A extends string> = P extends keyof Plugins
+  ? A extends keyof Plugins[P] ? Plugins[P][A] extends { input: infer I } ? I : never : never
+  : unknown
+
+/** What an action gives. */
+export type ActionOutput<P extends string, A extends string> = P extends keyof Plugins
+  ? A extends keyof Plugins[P] ? Plugins[P][A] extends { output: infer O } ? O : never : never
+  : unknown
 
 /** The name of a table: any string until {@link Tables} declares the plugin's. */
 export type TableName = [keyof Tables] extends [never] ? string : keyof Tables & string
@@ -196,7 +218,11 @@ export interface ActionConfig {
   replay?: 'response' | 'rerun'
   /** Top-level input fields that may differ between tries of one key, such as the time of sending. */
   transient?: readonly string[]
-  /** A JSON Schema (2020-12) that the input is checked against before the handler runs. */
+  /**
+   * A JSON Schema (2020-12) that the input is checked against before the handler runs. Left out, it is derived from the
+   * type of `handle`'s first parameter; JSDoc tags (`@minLength 1`, `@minimum 0`, `@pattern ^[a-z]+$`, `@format date-time`,
+   * `@integer`, …) say what the type cannot. Where that cannot be done, the host says so when it loads the plugin.
+   */
   input?: JsonSchema
 }
 
@@ -232,6 +258,26 @@ export interface HandlerCtx {
   readonly settings: Readonly<Record<string, unknown>>
   /** The one instant of this invocation, ISO 8601 in UTC; `Date.now()` and `new Date()` agree with it. */
   readonly now: string
+}
+
+// ---------------------------------------------------------------------------------------------- events
+
+/** The first argument of an event handler: an event in the JSON form of CloudEvents 1.0. */
+export interface CloudEvent<Data = unknown> {
+  readonly specversion: '1.0'
+  /** The sender's id. `ctx.idempotencyKey` is the host's, which is made of tenant, source and this. */
+  readonly id: string
+  /** Who sent it; `urn:oncehost:plugin:PLUGIN` for what a plugin published, `urn:oncehost:schedule:PLUGIN` for ticks. */
+  readonly source: string
+  readonly type: string
+  readonly subject?: string
+  readonly time?: string
+  readonly datacontenttype?: string
+  readonly dataschema?: string
+  /** Its data where that is JSON or text, as it came; nobody has checked it. Other data is in `data_base64`. */
+  readonly data?: Partial<Data>
+  readonly data_base64?: string
+  readonly [extension: string]: unknown
 }
 
 // ---------------------------------------------------------------------------------------------- flows and notices
@@ -317,6 +363,8 @@ export interface FetchOptions {
   headers?: Readonly<Record<string, string>>
   body?: string | Uint8Array
   signal?: StopSignal
+  /** `'follow'`, the default: each hop must be a host that `permissions` names. */
+  redirect?: 'follow' | 'manual' | 'error'
 }
 
 /** What `fetch` resolves to, for any status that the far side answered with. */
@@ -325,8 +373,11 @@ export interface FetchResponse {
   readonly ok: boolean
   readonly status: number
   readonly headers: { get(name: string): string | null; has(name: string): boolean }
+  /** Where the answer came from, after redirects. */
+  readonly url: string
   text(): Promise<string>
   json(): Promise<unknown>
+  bytes(): Promise<Uint8Array>
 }
 
 type OnlyInAFlowStep = 'invoke works only in scripts of flow steps: move it to a flow step'
@@ -381,7 +432,7 @@ declare global {
   const notify: {
     /** Publishes an event to every subscription of `topic`. Needs `notify:publish`. */
     publish(
-      topic: string,
+      topic: TopicName,
       payload: unknown,
       options?: PublishOptions,
     ): Result<{ readonly eventId: string; readonly already: boolean }>
@@ -410,7 +461,7 @@ declare global {
     readonly details: unknown
   }
 
-  /** Thrown by an event handler: do not try this event again, keep it as a dead letter. */
+  /** Thrown by an event handler or a flow step: do not try it again; the event is a dead letter, the workflow failed. */
   class Discard extends Error {
     constructor(why: string)
   }
@@ -425,13 +476,13 @@ declare global {
    * Runs an action of another plugin, and gives its data. Only in scripts of flow steps, and only plugins that
    * `permissions` names (`invoke:PLUGIN`). In a handler it rejects with `CONTRACT`: move it to a flow step.
    */
-  function invoke<C extends HandlerCtx>(
+  function invoke<C extends HandlerCtx, P extends PluginName, A extends ActionName<P>>(
     ctx: C extends ScriptCtx ? C : OnlyInAFlowStep,
-    plugin: string,
-    action: string,
-    input: unknown,
+    plugin: P,
+    action: A,
+    input: ActionInput<P, A>,
     options: { idempotencyKey: string },
-  ): Promise<unknown>
+  ): Promise<ActionOutput<P, A>>
 
   /** The value of a secret setting. Only in scripts of flow steps; in a handler it throws `CONTRACT`: move it to a flow step. */
   function secret(name: string): string

@@ -11,6 +11,7 @@ use crate::support::process::Folders;
 use crate::support::scenario::files;
 use crate::support::shop::SHOP;
 
+mod events;
 mod jwt;
 mod tls;
 

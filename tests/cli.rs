@@ -272,7 +272,7 @@ fn example(folders: &Folders, command: &[String]) {
     }
     let ended = run(folders, &args);
     // The id in the example is nobody's.
-    let unknown = matches!(args[..2], ["token", "revoke"] | ["flow", "show" | "retry" | "cancel"]);
+    let unknown = matches!(args[..2], ["token", "revoke"] | ["events", "show"] | ["flow", "show" | "retry" | "cancel"]);
     assert_eq!(ended.code, i32::from(unknown), "{line}: {}{}", ended.out, ended.err);
     assert!(!unknown || ended.err.contains("there is no "), "{}", ended.err);
 }

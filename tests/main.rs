@@ -9,6 +9,7 @@ mod cli;
 mod concurrency;
 #[cfg(feature = "crash-points")]
 mod crash;
+mod events;
 mod fairness;
 mod faults;
 mod flows;
@@ -19,9 +20,11 @@ mod isolation;
 mod lane;
 mod new;
 mod npm;
+mod openapi;
 mod operations;
 mod postgres;
 mod reload;
 #[cfg(feature = "crash-points")]
 mod schema;
 mod tidy;
+mod types;

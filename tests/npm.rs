@@ -14,6 +14,20 @@ fn fixture() -> std::path::PathBuf {
     folder
 }
 
+#[test]
+fn package_cloudevents_reads_back_what_it_sent() {
+    let folder = fixture().join("events");
+    assert!(
+        folder.join("node_modules/.package-lock.json").is_file(),
+        "the package is not installed: npm ci --prefix tests/fixtures/npm/events (tests/run does it)"
+    );
+    let host = Host::new([("quiet/plugin.json", r#"{ "id": "quiet", "version": "1.0.0" }"#)]);
+    let ran = Command::new("node").arg(folder.join("round-trip.mjs")).arg(&host.url).output().unwrap();
+    let told = String::from_utf8_lossy(&ran.stdout);
+    assert!(ran.status.success(), "{told}{}", String::from_utf8_lossy(&ran.stderr));
+    assert_eq!(told.trim(), "6 events in three forms");
+}
+
 fn under_node(library: &str) -> Vec<String> {
     let ran = Command::new("node").arg(fixture().join("under-node.mjs")).arg(library).output().unwrap();
     assert!(ran.status.success(), "{}", String::from_utf8_lossy(&ran.stderr));

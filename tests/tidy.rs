@@ -5,13 +5,15 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of the host from low to high. A module may use those of lower ranks, and its own.
-const RANKS: [(&str, u32); 28] = [
+const RANKS: [(&str, u32); 32] = [
     ("crash", 0),
     ("backoff", 0),
     ("clock", 0),
     ("failure", 0),
     ("suggest", 0),
     ("config", 0),
+    ("cron", 0),
+    ("nudge", 0),
     ("codec", 1),
     ("ids", 1),
     ("metrics", 1),
@@ -22,6 +24,7 @@ const RANKS: [(&str, u32); 28] = [
     ("workflow", 4),
     ("plugin", 4),
     ("script", 4),
+    ("types", 5),
     ("auth", 5),
     ("backup", 5),
     ("bindings", 5),
@@ -30,6 +33,7 @@ const RANKS: [(&str, u32); 28] = [
     ("app", 8),
     ("flow", 8),
     ("idempotency", 8),
+    ("events", 8),
     ("tables", 8),
     ("reload", 8),
     ("http", 9),
@@ -37,7 +41,7 @@ const RANKS: [(&str, u32); 28] = [
 ];
 
 /// Crates that only one place may know.
-const DOORS: [(&str, &[&str]); 10] = [
+const DOORS: [(&str, &[&str]); 11] = [
     ("rquickjs", &["script"]),
     ("axum", &["http"]),
     ("rusqlite", &["store", "schema"]),
@@ -47,6 +51,7 @@ const DOORS: [(&str, &[&str]); 10] = [
     ("jsonwebtoken", &["auth"]),
     ("ureq", &["auth"]),
     ("sqlparser", &["schema"]),
+    ("croner", &["cron"]),
     ("prometheus_client", &["metrics"]),
 ];
 

@@ -4,6 +4,8 @@ use crate::suggest;
 
 /// Everything under `/admin`, of all tenants.
 pub const OPERATOR: &str = "operator";
+/// Sending events to `POST /events`.
+pub const EVENTS_WRITE: &str = "events:write";
 
 /// Whether one of `granted` covers `needed`: the same text, or `invoke:*` and `notifications:*` for all of a kind.
 pub fn covers(granted: &[String], needed: &str) -> bool {

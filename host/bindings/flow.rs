@@ -13,8 +13,8 @@ use crate::workflow::{self, Facts};
 
 const START: &str = "flow.start(name, bizId, seed)";
 
-/// `tenant/plugin/workflowId:stepId` is at most 255 bytes (spec §6), of which a step takes at least `:` and one more.
-const FULL_ID_LIMIT: usize = 253;
+/// `tenant/plugin/workflowId:stepId` is at most 255 bytes (spec §6), so that receivers can take it as a key.
+const FULL_KEY_LIMIT: usize = 255;
 
 /// `flow.start(name, bizId, seed)` gives `{ workflowId, already, status, sameSeed }`.
 pub(super) fn start(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
@@ -100,8 +100,9 @@ fn workflow_id(host: &Bindings, flow: &Flow, biz_id: &str) -> Result<String, Fai
         return Err(Failure::contract(format!("{START}: bizId must not be empty or hold control characters")));
     }
     let workflow_id = format!("{}-{biz_id}", flow.name);
-    let full = host.scope.tenant.len() + host.scope.plugin.id.len() + workflow_id.len() + 2;
-    if full > FULL_ID_LIMIT {
+    let longest = flow.definition.steps.iter().map(|step| step.id.len()).max().unwrap_or(0);
+    let full = host.scope.tenant.len() + host.scope.plugin.id.len() + workflow_id.len() + longest + 3;
+    if full > FULL_KEY_LIMIT {
         return Err(Failure::contract(format!(
             "{START}: the bizId has {} bytes, which makes the step keys longer than 255 bytes; use a shorter id, for \
              example ctx.stableId of it",

@@ -19,10 +19,13 @@ use crate::workflow::definition::Uses;
 use crate::workflow::{Desk, Going, Wakes};
 
 pub mod ctx;
+mod effects;
 mod flow;
 pub mod leaving;
 mod notify;
 pub mod store;
+
+pub use effects::Effects;
 
 /// Who and what an invocation is, for everything that a script asks on its behalf.
 #[derive(Clone)]
@@ -96,6 +99,8 @@ pub struct Bindings {
     payload_limit: usize,
     /// How many events each topic got in this run, for the keys of those without one.
     pub published: HashMap<String, u32>,
+    /// Where the run's changes are told, if anybody wants to know.
+    effects: Option<Effects>,
     /// See [`crate::invoke::Cause::intent`].
     pub intent: Option<i64>,
     /// What is to happen once the transaction has committed.
@@ -105,7 +110,13 @@ pub struct Bindings {
 impl Bindings {
     /// The bindings of one run, acting in the transaction that `tx` holds.
     pub fn new(scope: Scope, tx: Tx, payload_limit: usize) -> Self {
-        Self { scope, tx, payload_limit, published: HashMap::new(), intent: None, wakes: Rc::default() }
+        Self { scope, tx, payload_limit, published: HashMap::new(), effects: None, intent: None, wakes: Rc::default() }
+    }
+
+    /// The same, telling what is changed.
+    #[must_use]
+    pub fn telling(self, effects: Option<Effects>) -> Self {
+        Self { effects, ..self }
     }
 
     /// What is to happen once the transaction has committed: filled while the script runs.
@@ -125,19 +136,11 @@ pub fn has(plugin: &Plugin, uses: &Uses) -> bool {
 
 impl Host for Bindings {
     fn call(&mut self, binding: Binding, args: Vec<Value>) -> Result<Value, Failure> {
-        match binding {
-            Binding::StoreCreateIfAbsent => store::create_if_absent(self, &args),
-            Binding::StoreUpdate => store::update(self, &args),
-            Binding::StoreDelete => store::delete(self, &args),
-            Binding::StoreGet => store::get(self, &args),
-            Binding::StoreList => store::list(self, &args),
-            Binding::StoreCount => store::count(self, &args),
-            Binding::FlowStart => flow::start(self, &args),
-            Binding::FlowGet => flow::get(self, &args),
-            Binding::FlowCancel => flow::cancel(self, &args),
-            Binding::NotifyPublish => notify::publish(self, &args),
-            Binding::StableId => ctx::stable_id(self, &args),
+        let result = self.dispatch(binding, &args);
+        if let (Some(effects), Ok(result)) = (&self.effects, &result) {
+            effects::note(effects, binding, &args, result);
         }
+        result
     }
 
     fn log(&mut self, level: Level, line: String) {
@@ -153,6 +156,24 @@ impl Bindings {
             Level::Info => script_line!(INFO, scope, "{line}"),
             Level::Warn => script_line!(WARN, scope, "{line}"),
             Level::Error => script_line!(ERROR, scope, "{line}"),
+        }
+    }
+}
+
+impl Bindings {
+    fn dispatch(&mut self, binding: Binding, args: &[Value]) -> Result<Value, Failure> {
+        match binding {
+            Binding::StoreCreateIfAbsent => store::create_if_absent(self, args),
+            Binding::StoreUpdate => store::update(self, args),
+            Binding::StoreDelete => store::delete(self, args),
+            Binding::StoreGet => store::get(self, args),
+            Binding::StoreList => store::list(self, args),
+            Binding::StoreCount => store::count(self, args),
+            Binding::FlowStart => flow::start(self, args),
+            Binding::FlowGet => flow::get(self, args),
+            Binding::FlowCancel => flow::cancel(self, args),
+            Binding::NotifyPublish => notify::publish(self, args),
+            Binding::StableId => ctx::stable_id(self, args),
         }
     }
 }

@@ -14,6 +14,7 @@ use crate::plugin::{Action, KeyRule, Kind};
 use crate::reload;
 use crate::serve::{self, Server, Signals};
 use crate::tables::{self, SchemaRequest, SchemaVerb};
+use crate::types;
 
 /// Run a host for development: on this machine only, without credentials, and talkative
 #[derive(Debug, Args)]
@@ -31,7 +32,9 @@ impl Dev {
         let app = serve::open(Settings { dev: true, apply_schema: self.apply_schema, ..settings })?;
         let server = Server::start(app).await?;
         let tables = if self.apply_schema { apply(server.app()).await } else { pending(server.app()).await };
-        let greeted = print(&format!("{}{tables}", greeting(server.app(), server.address())));
+        let types: String =
+            types::write_all(&server.app().registry()).iter().map(|line| format!("\n{line}\n")).collect();
+        let greeted = print(&format!("{}{tables}{types}", greeting(server.app(), server.address())));
         if greeted != Err(Fail::Pipe) {
             greeted?;
         }

@@ -12,6 +12,7 @@ use crate::config::{ConfigError, Settings, Sources};
 mod backup;
 mod dev;
 mod doctor;
+mod events;
 mod flow;
 mod flow_tree;
 mod invoke;
@@ -24,6 +25,7 @@ mod sample;
 mod schema;
 mod serve;
 mod token;
+mod types;
 
 /// Runs TypeScript plugins and makes every write they do safe to repeat.
 #[derive(Debug, Parser)]
@@ -74,11 +76,13 @@ enum Command {
     Schema(schema::Schema),
     Invoke(invoke::Invoke),
     Plugin(plugin::Plugin),
+    Events(events::Events),
     Flow(flow::Flow),
     Backup(backup::Backup),
     Restore(backup::Restore),
     Doctor(doctor::Doctor),
     Token(token::Token),
+    Types(types::Types),
 }
 
 /// SIGXFSZ.
@@ -163,11 +167,13 @@ fn run(cli: Cli) -> Result<(), Fail> {
             Command::Schema(command) => command.run(settings).await,
             Command::Invoke(command) => command.run(settings).await,
             Command::Plugin(command) => command.run(settings).await,
+            Command::Events(command) => command.run(settings).await,
             Command::Flow(command) => command.run(settings).await,
             Command::Backup(command) => command.run(settings).await,
             Command::Restore(command) => command.run(settings).await,
             Command::Doctor(command) => command.run(settings).await,
             Command::Token(command) => command.run(settings).await,
+            Command::Types(command) => command.run(settings).await,
         }
     });
     // Whatever still blocks a thread must not keep the process.

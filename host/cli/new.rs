@@ -17,7 +17,7 @@ const FILES: [(&str, &str); 10] = [
     ("schema.sql", include_str!("new/schema.sql")),
     ("handlers/note/add.ts", include_str!("new/handlers/note/add.ts")),
     ("handlers/note/list.ts", include_str!("new/handlers/note/list.ts")),
-    ("types.d.ts", include_str!("new/types.d.ts")),
+    ("oncehost.d.ts", include_str!("new/oncehost.d.ts")),
     ("tsconfig.json", include_str!("new/tsconfig.json")),
     ("README.md", include_str!("new/README.md")),
     ("oncehost-env.d.ts", include_str!("../../sdk-ts/plugin.d.ts")),

@@ -96,6 +96,9 @@ pub(super) fn list(found: &Json) -> String {
             let rerun = if text(action, "replay") == "rerun" { ", rerun" } else { "" };
             let _infallible = writeln!(out, "  {name:<40} {kind}{key}{rerun}");
         }
+        for note in items(plugin, "notes") {
+            let _infallible = write!(out, "  note:\n  {}", place(note).replace('\n', "\n  ").trim_end_matches(' '));
+        }
     }
     for folder in broken {
         let name = text(folder, "folder");
@@ -142,12 +145,13 @@ mod tests {
         let found = json!({
             "plugins": [{ "id": "orders", "version": "1.0.0", "actions": [
                 { "name": "orders.pay", "kind": "write", "key": "required", "replay": "rerun" },
-                { "name": "orders.get", "kind": "read", "key": "optional", "replay": "response" }] }],
+                { "name": "orders.get", "kind": "read", "key": "optional", "replay": "response" }],
+                "notes": [{ "file": "orders/handlers/get.ts", "line": 1, "column": 2, "message": "not checked", "snippet": "ab" }] }],
             "broken": [{ "folder": "bad", "faults": [{ "file": "bad/handlers/a.ts", "line": 3, "column": 9,
                 "message": "i is a const", "snippet": "for (const i = 0;;i++)" }] }],
         });
         let want = "orders 1.0.0\n  orders.pay                               write, key required, rerun\n  \
-            orders.get                               read\nbad does not load:\n  bad/handlers/a.ts:3:9: i is a const\n    \
+            orders.get                               read\n  note:\n    orders/handlers/get.ts:1:2: not checked\n      1 | ab\n        |  ^\nbad does not load:\n  bad/handlers/a.ts:3:9: i is a const\n    \
             3 | for (const i = 0;;i++)\n      |         ^\n";
         assert_eq!(list(&found), want);
     }

@@ -3,6 +3,9 @@
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use tokio::sync::Semaphore;
+use tokio::task::JoinSet;
+
 use super::{Committed, Flows, Unsettled};
 use crate::app::App;
 use crate::bindings;
@@ -11,16 +14,18 @@ use crate::failure::{Code, Failure};
 use crate::lane::{AfterCommit, Lane};
 use crate::plugin::Plugin;
 use crate::store::steps::{self, Try};
-use crate::store::{Shared, StoreError, Tx, workflows};
+use crate::store::{Access, Shared, StoreError, Tx, workflows};
 use crate::workflow::definition::Uses;
 use crate::workflow::{self, Going, Late, Wakes};
 
+/// Plugins that are looked at beside each other.
+const LOOKS: usize = 8;
 /// The longest sleep: a clock that was set is noticed after it.
 const LONGEST: Duration = Duration::from_secs(60);
 /// How often threads that a script keeps are looked at.
 const WATCH: Duration = Duration::from_millis(500);
 /// When a look is tried again that the database refused.
-const AGAIN: Millis = 1000;
+const AGAIN: Millis = 5000;
 
 /// What a look at one plugin's steps came to.
 #[derive(Clone, Copy, Debug, Default)]
@@ -38,6 +43,7 @@ impl Flows {
         let beat =
             Duration::from_millis(u64::try_from(self.desk.lease).unwrap_or(1000) / 3).max(Duration::from_millis(1));
         let mut beats = Instant::now() + beat;
+        let (mut looks, turns) = (JoinSet::new(), Arc::new(Semaphore::new(LOOKS)));
         loop {
             let now = Instant::now();
             if now >= beats {
@@ -45,13 +51,19 @@ impl Flows {
                 beats = now + beat;
             }
             for plugin in self.due_now(app) {
-                // One after the other: a hundred plugins at once would be a hundred threads at once.
-                self.look(app, &plugin).await;
+                let (flows, app, turns) = (self.clone(), app.clone(), turns.clone());
+                looks.spawn(async move {
+                    // A hundred plugins at once would be a hundred threads at once.
+                    let _turn = turns.acquire().await;
+                    flows.look(&app, &plugin).await;
+                    flows.looked(&plugin);
+                });
             }
+            while looks.try_join_next().is_some() {}
             self.scripts.watch(app);
-            let until_beat = if self.in_flight() > 0 { beats.saturating_duration_since(now) } else { LONGEST };
-            let watch = if self.scripts.is_busy() { WATCH } else { LONGEST };
-            let pause = self.until_next(app).min(until_beat).min(watch);
+            // Each beat, whether something runs or not: steps begin without a word to this loop.
+            let watch = if self.scripts.is_busy() { WATCH } else { beat };
+            let pause = self.until_next(app).min(beats.saturating_duration_since(now)).min(watch);
             tokio::select! {
                 () = self.nudge.notified() => {}
                 () = tokio::time::sleep(pause) => {}
@@ -67,10 +79,23 @@ impl Flows {
         due.extend(state.timers.iter().filter(|(_, at)| **at <= now).map(|(plugin, _)| plugin.clone()));
         due.sort_unstable();
         due.dedup();
-        for plugin in &due {
+        let (later, due): (Vec<_>, Vec<_>) = due.into_iter().partition(|plugin| state.looking.contains(plugin));
+        for plugin in due.iter().chain(&later) {
             state.timers.remove(plugin);
         }
+        state.looking.extend(due.iter().cloned());
+        state.again.extend(later);
         due
+    }
+
+    /// Notes that a look at a plugin has ended.
+    fn looked(&self, plugin: &str) {
+        let mut state = self.state();
+        state.looking.remove(plugin);
+        if state.again.remove(plugin) {
+            drop(state);
+            self.nudge(plugin);
+        }
     }
 
     fn until_next(&self, app: &App) -> Duration {
@@ -89,6 +114,9 @@ impl Flows {
         if !app.database(plugin).exists() || !(loaded || has_unsettled) {
             return Looked::default();
         }
+        if !has_unsettled && !self.state().known.contains(plugin) && self.is_idle(app, plugin).await {
+            return Looked::default();
+        }
         let (flows, of, name) = (self.clone(), app.clone(), plugin.to_owned());
         let looked = app.lane(plugin).exclusive(move |shared| flows.look_with(&of, &name, shared)).await;
         match looked.and_then(|looked| looked) {
@@ -99,6 +127,23 @@ impl Flows {
                 Looked::default()
             }
         }
+    }
+
+    /// Whether a plugin that was just loaded has no step that anything will be due for: its lane then stays closed.
+    async fn is_idle(self: &Arc<Self>, app: &Arc<App>, plugin: &str) -> bool {
+        let (flows, of, name) = (self.clone(), app.clone(), plugin.to_owned());
+        let looking = tokio::task::spawn_blocking(move || {
+            let shared = of.database(&name).open(Access::Read)?;
+            let look = |tx: &Tx| Ok((steps::next_due(tx, Millis::MIN)?, workflows::troubled(tx)?));
+            let (next, troubled) = shared.look(look)?;
+            if next.is_none() {
+                of.metrics.plugin(&name).troubled(&troubled);
+                flows.state().known.insert(name);
+            }
+            Ok::<_, StoreError>(next.is_none())
+        });
+        // Where it cannot be told, the look itself says why.
+        looking.await.is_ok_and(|idle| idle.unwrap_or(false))
     }
 
     /// The same, on the lane's thread.
@@ -128,12 +173,11 @@ impl Flows {
                 wakes.add(taken.wakes);
                 (next, starved) = (taken.next, taken.starved);
             }
-            let troubled = workflows::troubled(tx)?;
+            let troubled = if new { Some(workflows::troubled(tx)?) } else { None };
             Ok::<_, Failure>((wakes, moved, next, starved, troubled))
         });
         let (wakes, moved, next, starved, troubled) = looked?;
         crate::crash_point!("steps-claimed");
-        app.metrics.plugin(plugin).troubled(&troubled);
         {
             let mut state = self.state();
             if loaded.is_some() {
@@ -146,11 +190,14 @@ impl Flows {
         if let Some(next) = next {
             self.due(plugin, next);
         }
-        if starved && self.desk.room() > 0 {
-            // Some landed between the look and the note.
+        Committed(self.clone()).committed(plugin, wakes);
+        if let Some(troubled) = troubled {
+            // As it stands after all that.
+            app.metrics.plugin(plugin).troubled(&troubled);
+        }
+        if starved && self.desk.has_room() {
             self.nudge(plugin);
         }
-        Committed(self.clone()).committed(plugin, wakes);
         Ok(Looked { moved })
     }
 

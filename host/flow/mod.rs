@@ -59,6 +59,10 @@ struct State {
     known: HashSet<String>,
     /// Tries of each plugin whose end could not be recorded where they ended.
     unsettled: HashMap<String, Vec<Unsettled>>,
+    /// Plugins that are being looked at.
+    looking: HashSet<String>,
+    /// Those of them for which something came up meanwhile.
+    again: HashSet<String>,
 }
 
 /// A step on its way.
@@ -160,11 +164,13 @@ impl Flows {
         self.nudge.notify_one();
     }
 
-    /// Has all steps looked at again: plugins have changed.
+    /// Has the steps of plugins looked through that are loaded for the first time, or are different now.
     pub fn reloaded(&self, plugins: impl Iterator<Item = String>) {
         let mut state = self.state();
-        state.known.clear();
-        state.nudged.extend(plugins);
+        for plugin in plugins {
+            state.known.remove(&plugin);
+            state.nudged.insert(plugin);
+        }
         drop(state);
         self.nudge.notify_one();
     }
@@ -225,7 +231,9 @@ impl AfterCommit for Committed {
             self.0.scripts.abort(workflow, plugin, "the workflow was cancelled");
         }
         if let Some(app) = self.0.app() {
-            app.metrics.plugin(plugin).flows(&counted.workflows(), &counted.steps());
+            let metrics = app.metrics.plugin(plugin);
+            metrics.flows(&counted.workflows(), &counted.steps());
+            metrics.more_troubled([counted.failing_more, counted.failed_more]);
         }
         if let Some(at) = due {
             self.0.due(plugin, at);

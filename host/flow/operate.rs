@@ -218,12 +218,8 @@ async fn locate(app: &Arc<App>, named: &Named) -> Result<(String, String), Failu
 }
 
 /// Looks at a plugin's database in one read transaction, beside its lane.
-fn look<R>(app: &App, plugin: &str, work: impl FnOnce(&Tx) -> Result<R, StoreError>) -> Result<R, Failure> {
-    let tx = app.database(plugin).open(Access::Read)?.tx();
-    tx.begin_read(false)?;
-    let found = work(&tx)?;
-    tx.end_read()?;
-    Ok(found)
+fn look<R>(app: &App, plugin: &str, work: impl FnMut(&Tx) -> Result<R, StoreError>) -> Result<R, Failure> {
+    Ok(app.database(plugin).open(Access::Read)?.look(work)?)
 }
 
 /// The plugins whose databases are there, loaded or not.

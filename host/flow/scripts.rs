@@ -301,7 +301,11 @@ impl Runner {
             Progress::Done(result) => {
                 let Slot { engine, prepared, reach } = slot;
                 let alive = self.ended(run, result, &prepared, &reach);
-                if !engine.is_spent() && self.idle.len() < KEPT_ENGINES {
+                if !engine.is_spent() {
+                    if self.idle.len() == KEPT_ENGINES {
+                        // The oldest, which may be of a version that is gone.
+                        self.idle.remove(0);
+                    }
                     self.idle.push((prepared.scope.plugin.code.clone(), engine));
                 }
                 alive

@@ -68,6 +68,7 @@ fn loaded(registry: &Registry, plugin: &Plugin) -> Json {
         "folder": plugin.folder(),
         "loadedAt": time::shown(plugin.loaded_at),
         "faults": registry.faults_of(plugin).iter().map(Fault::json).collect::<Vec<_>>(),
+        "notes": plugin.notes.iter().map(Fault::json).collect::<Vec<_>>(),
         "actions": actions.collect::<Vec<_>>(),
         "flows": plugin.flows.keys().collect::<Vec<_>>(),
         "tables": plugin.schema.tables.keys().collect::<Vec<_>>(),

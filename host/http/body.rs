@@ -31,6 +31,14 @@ pub(super) fn check_type(headers: &HeaderMap) -> Result<(), Failure> {
     if !essence.eq_ignore_ascii_case("application/json") {
         return Err(wrong(format!("the body is declared as {:?}", shortened(essence))));
     }
+    check_coding(headers)
+}
+
+/// Refuses a compressed body.
+///
+/// # Errors
+/// `MEDIA_TYPE`.
+pub(super) fn check_coding(headers: &HeaderMap) -> Result<(), Failure> {
     let coded = |value: &axum::http::HeaderValue| !value.as_bytes().eq_ignore_ascii_case(b"identity");
     if headers.get_all(header::CONTENT_ENCODING).iter().any(coded) {
         return Err(Failure::new(Code::MediaType, "the body is compressed; send it without Content-Encoding"));

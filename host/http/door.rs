@@ -129,7 +129,9 @@ async fn options(request: Request, next: Next) -> Response<Body> {
         response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_METHODS, allowed);
     }
     let names = [header::CONTENT_TYPE, header::AUTHORIZATION, KEY, REQUEST_ID, TENANT];
-    response.headers_mut().insert(header::ACCESS_CONTROL_ALLOW_HEADERS, joined(&names, ", traceparent, tracestate"));
+    response
+        .headers_mut()
+        .insert(header::ACCESS_CONTROL_ALLOW_HEADERS, joined(&names, ", last-event-id, traceparent, tracestate"));
     response.headers_mut().insert(header::ACCESS_CONTROL_MAX_AGE, HeaderValue::from_static("600"));
     response
 }

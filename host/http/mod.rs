@@ -14,12 +14,16 @@ use crate::failure::{Code, Failure};
 use door::RequestId;
 
 pub mod admin;
+mod admin_events;
 mod backup;
 mod body;
 mod call;
 pub mod door;
+mod events;
 mod flows;
 pub mod listen;
+mod notifications;
+pub mod openapi;
 pub mod problem;
 pub mod reply;
 pub mod tokens;
@@ -48,11 +52,18 @@ pub fn router(app: Arc<App>, door: Door) -> Router {
     let shared = Arc::new(Shared { app, door });
     let mut router = Router::new()
         .route("/plugins/{plugin}/invoke/{action}", post(call::invoke))
+        .route("/events", post(events::accept))
+        .route("/notifications", get(notifications::listen))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz));
     let mut guarded = Router::new()
         .route("/admin/plugins", get(admin::show_plugins))
+        .route("/admin/events", get(admin_events::list))
+        .route("/admin/events/{event}", get(admin_events::show))
+        .route("/admin/events/replay", post(admin_events::replay))
+        .route("/admin/events/discard", post(admin_events::discard))
         .route("/metrics", get(metrics))
+        .route("/openapi.json", get(openapi::show))
         .route("/admin/flows", get(flows::list))
         .route("/admin/flows/{id}", get(flows::show))
         .route("/admin/flows/{id}/{verb}", post(flows::change));

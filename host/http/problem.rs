@@ -35,6 +35,11 @@ fn entry(code: Code) -> (u16, u16, &'static str) {
     }
 }
 
+/// The few words that are the same for every such error.
+pub(super) fn title(code: Code) -> &'static str {
+    entry(code).2
+}
+
 /// An error ready to be sent.
 #[derive(Debug)]
 pub struct Problem {

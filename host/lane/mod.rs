@@ -12,6 +12,7 @@ use crate::clock::Clock;
 use crate::failure::{Code, Failure};
 use crate::invoke::{Invocation, InvokeError, Outcome};
 use crate::metrics::{LaneStanding, Metrics, PluginMetrics};
+use crate::nudge::Nudges;
 use crate::plugin::Kind;
 use crate::store::{Database, Shared, StoreError};
 use crate::workflow::Wakes;
@@ -48,6 +49,8 @@ pub struct LaneSettings {
     pub clock: Arc<dyn Clock>,
     pub watchdog: Arc<Watchdog>,
     pub metrics: Arc<Metrics>,
+    /// Told after each commit.
+    pub committed: Arc<Nudges>,
     pub after: Arc<dyn AfterCommit>,
 }
 

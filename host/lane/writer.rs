@@ -120,6 +120,7 @@ impl Writer {
             let mut turn = commit_together(desk, &group, alone > 0, &mut |index, invocation, tx| {
                 self.run(desk, index, invocation, tx)
             })?;
+            self.lane.settings.committed.nudge(&self.lane.plugin);
             crate::crash_point!("before-replies");
             alone = alone.saturating_sub(1) + turn.alone;
             let wakes = turn.wakes();

@@ -33,7 +33,7 @@ impl FlowFamilies {
     pub fn register(&self, to: &mut Registry) {
         to.register("workflows", "Workflows, by what became of them", self.workflows.clone());
         to.register("steps", "Tries of steps, by what became of them", self.steps.clone());
-        let help = "Workflows that want attention, as of the last look at the plugin's steps";
+        let help = "Workflows that want attention";
         to.register("workflows_troubled", help, self.troubled.clone());
     }
 
@@ -42,6 +42,12 @@ impl FlowFamilies {
             for (what, number) in counts.iter().filter(|(_, number)| *number > 0) {
                 family.get_or_create(&What { plugin: plugin.to_owned(), what }).inc_by(u64::from(*number));
             }
+        }
+    }
+
+    pub fn more_troubled(&self, plugin: &str, more: [i64; 2]) {
+        for (status, more) in TROUBLED.into_iter().zip(more).filter(|(_, more)| *more != 0) {
+            self.troubled.get_or_create(&Status { plugin: plugin.to_owned(), status }).inc_by(more);
         }
     }
 

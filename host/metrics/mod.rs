@@ -57,6 +57,12 @@ impl Outcome {
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
+struct DeliveryLabels {
+    plugin: String,
+    outcome: &'static str,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct CallLabels {
     plugin: String,
     action: String,
@@ -113,6 +119,9 @@ struct Families {
     again: Family<PluginLabel, Counter>,
     limits: Family<LimitLabels, Counter>,
     cleared: Family<Kind, Counter>,
+    accepted: Family<ResultLabel, Counter>,
+    relayed: Counter,
+    deliveries: Family<DeliveryLabels, Counter>,
     reloads: Family<ResultLabel, Counter>,
     flows: flows::FlowFamilies,
 }
@@ -175,6 +184,9 @@ impl Default for Families {
             again: Family::default(),
             limits: Family::default(),
             cleared: Family::default(),
+            accepted: Family::default(),
+            relayed: Counter::default(),
+            deliveries: Family::default(),
             reloads: Family::default(),
             flows: flows::FlowFamilies::default(),
         }
@@ -194,6 +206,9 @@ impl Families {
         to.register("watchdog_reliefs", "Runs that had to be given up with their thread", self.reliefs.clone());
         to.register("limits_hit", "Runs that came up against a limit, by its name", self.limits.clone());
         to.register("cleared", "Replies and marks that were no longer kept", self.cleared.clone());
+        to.register("events_accepted", "Events that came in over HTTP", self.accepted.clone());
+        to.register("events_relayed", "Events that every subscription has", self.relayed.clone());
+        to.register("deliveries", "Tries of deliveries, by what they came to", self.deliveries.clone());
         to.register("reloads", "Reloads of plugins", self.reloads.clone());
         self.flows.register(to);
     }
@@ -271,6 +286,23 @@ impl Metrics {
         }
     }
 
+    /// Counts events that came in; `new` when they had not come before.
+    pub fn accepted(&self, new: bool) {
+        let result = if new { "new" } else { "already" };
+        self.families.accepted.get_or_create(&ResultLabel { result }).inc();
+    }
+
+    /// Counts events that every subscription has.
+    pub fn relayed(&self, events: usize) {
+        self.families.relayed.inc_by(u64::try_from(events).unwrap_or(0));
+    }
+
+    /// Counts tries of deliveries to a plugin: `done`, `failed` (tried again) or `dead`.
+    pub fn delivered(&self, plugin: &str, outcome: &'static str, tries: usize) {
+        let labels = DeliveryLabels { plugin: plugin.to_owned(), outcome };
+        self.families.deliveries.get_or_create(&labels).inc_by(u64::try_from(tries).unwrap_or(0));
+    }
+
     /// Counts a reload of plugins; `ok` when all of them serve their newest version.
     pub fn reloaded(&self, ok: bool) {
         let result = if ok { "ok" } else { "failed" };
@@ -327,6 +359,11 @@ impl PluginMetrics {
     /// Counts workflows and tries of steps, by what became of them.
     pub fn flows(&self, workflows: &[(&'static str, u32)], steps: &[(&'static str, u32)]) {
         self.flows.count(&self.plugin, workflows, steps);
+    }
+
+    /// Takes how many more workflows are failing, and failed, than before.
+    pub fn more_troubled(&self, more: [i64; 2]) {
+        self.flows.more_troubled(&self.plugin, more);
     }
 
     /// Takes how many workflows have each status that wants attention.

@@ -57,9 +57,8 @@ fn input(schema: &Reader<'_>) -> Option<InputSchema> {
     if !references_hold(schema) {
         return None;
     }
-    // Formats too: an author who writes `date-time` means it.
-    match jsonschema::options().should_validate_formats(true).build(schema.value) {
-        Ok(validator) => Some(InputSchema { source: schema.value.clone(), validator }),
+    match InputSchema::new(schema.value) {
+        Ok(input) => Some(input),
         Err(error) => {
             let pointer = error.instance_path().to_string();
             let mut at = schema.again();

@@ -49,7 +49,8 @@ pub(super) fn matters(path: &Path) -> bool {
     let ending = path.extension().map(|ending| ending.to_string_lossy());
     let known = ending.is_some_and(|ending| ENDINGS.iter().any(|known| *known == ending));
     // The one hidden file is what npm writes last when it has changed the packages.
-    known && (!name.starts_with('.') || name == ".package-lock.json")
+    // The types are written by the host itself, after it has read all else.
+    known && (!name.starts_with('.') || name == ".package-lock.json") && name != crate::plugin::TYPES_FILE
 }
 
 /// The folders in which changes are to be seen: `root`, and what is below it.

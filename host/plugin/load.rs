@@ -8,12 +8,15 @@ use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
 
 use super::bundle::{Bundle, Bundler};
+use super::derive::Deriver;
 use super::fault::line_of;
 use super::files::{self, SourceFile};
 use super::flow::Known;
 use super::manifest::Manifest;
 use super::read::{Finding, Findings, Reader};
-use super::{Action, Code, Entry, Fault, Flow, KeyRule, Kind, Plugin, Replay, action, flow, locate, manifest};
+use super::{
+    Action, Code, Entry, Fault, Flow, InputSchema, KeyRule, Kind, Plugin, Replay, action, flow, locate, manifest,
+};
 use crate::clock::Millis;
 use crate::failure::Failure;
 use crate::schema::{self, Schema};
@@ -55,7 +58,7 @@ pub(super) fn load(dir: &Path, folder: &str, now: Millis, evaluator: &mut Evalua
     let manifest = loader.manifest(&events);
     // Without an id the code is checked all the same, under the folder's name.
     let id = manifest.id.clone().unwrap_or_else(|| folder.to_owned());
-    let schema = loader.schema(&manifest);
+    let schema = Arc::new(loader.schema(&manifest));
     let mut bundler = Bundler::new(&id, folder, root.clone());
     let mut entries = |files: &[SourceFile]| -> Vec<(String, usize)> {
         files.iter().map(|file| (file.name.clone(), bundler.entry(&file.path))).collect()
@@ -68,10 +71,16 @@ pub(super) fn load(dir: &Path, folder: &str, now: Millis, evaluator: &mut Evalua
         loader.read.push((module.path.clone(), module.source.clone()));
         loader.read.push(("imports".to_owned(), format!("{:?}", module.imports)));
     }
-    let mut checks = Checks { loader: &mut loader, code: &code, bundle: &bundle, evaluator };
+    let deriver = Deriver::new(root.clone(), schema.clone());
+    let mut checks =
+        Checks { loader: &mut loader, code: &code, bundle: &bundle, evaluator, deriver, notes: Vec::new() };
     let actions = checks.actions(handlers);
     let events = checks.entries(events);
     let scripts = checks.entries(scripts);
+    let topics = checks.topics();
+    let Checks { deriver, notes, .. } = checks;
+    // Files that hold nothing but types are in no bundle, and make a difference all the same.
+    loader.read.extend(deriver.read());
     let known = Known {
         scripts: scripts.keys().map(String::as_str).collect(),
         actions: actions.keys().map(String::as_str).collect(),
@@ -91,13 +100,15 @@ pub(super) fn load(dir: &Path, folder: &str, now: Millis, evaluator: &mut Evalua
         actions,
         flows,
         code,
-        schema: Arc::new(schema),
+        schema,
         settings: manifest.settings,
         secrets: manifest.secrets,
         events,
         scripts,
         subscriptions: manifest.subscriptions,
         schedules: manifest.schedules,
+        topics,
+        notes,
     })
 }
 
@@ -232,6 +243,8 @@ struct Checks<'c, 'l> {
     code: &'c Arc<Code>,
     bundle: &'c Bundle,
     evaluator: &'c mut Evaluator,
+    deriver: Deriver,
+    notes: Vec<Fault>,
 }
 
 impl Checks<'_, '_> {
@@ -247,7 +260,10 @@ impl Checks<'_, '_> {
                 replay: Replay::Response,
                 transient: Vec::new(),
                 input: None,
+                output: None,
+                about: String::new(),
             };
+            let declared = config.as_ref().is_some_and(|config| config.get("input").is_some());
             if let Some(config) = config {
                 let findings = Findings::default();
                 action::read(&Reader::root(&config, "config", &findings), &mut action);
@@ -255,9 +271,55 @@ impl Checks<'_, '_> {
                 let file = self.file(&module.path);
                 self.loader.faults.extend(locate::in_config(&file, &module.source, findings.into_inner()));
             }
+            if self.bundle.sound[entry] {
+                self.derive(&mut action, declared);
+            }
             actions.insert(name, Arc::new(action));
         }
         actions
+    }
+
+    /// Fills in what the types of `handle` say: of the input only where `config` does not.
+    fn derive(&mut self, action: &mut Action, declared: bool) {
+        let module = &self.code.modules[action.entry];
+        let below = below(&module.path);
+        let derived = self.deriver.handle(&self.loader.root.join(below), below, &module.source);
+        action.about = derived.about;
+        action.output = derived.output.and_then(Result::ok);
+        if declared {
+            return;
+        }
+        let built = match derived.input {
+            None => return,
+            Some(Ok(schema)) => InputSchema::new(&schema).map_err(|error| {
+                let file = self.loader.shown(below);
+                Fault::in_file(file, format!("the input is not checked: the schema of its type is none: {error}"))
+            }),
+            Some(Err(why)) => {
+                let message = format!(
+                    "the input is not checked, since its type gives no schema: {}; or declare `config.input`",
+                    why.message
+                );
+                Err(Fault::at(self.loader.shown(&why.file), &why.source, why.offset, message))
+            }
+        };
+        match built {
+            Ok(input) => action.input = Some(input),
+            Err(note) if self.notes.contains(&note) => {}
+            Err(note) => self.notes.push(note),
+        }
+    }
+
+    /// The topics that the plugin's own files publish.
+    fn topics(&mut self) -> BTreeSet<String> {
+        let mut topics = BTreeSet::new();
+        for module in &self.code.modules {
+            let below = below(&module.path);
+            if below.ends_with(".ts") && !below.contains("node_modules") {
+                topics.extend(self.deriver.topics(&self.loader.root.join(below), below, &module.source));
+            }
+        }
+        topics
     }
 
     fn entries(&mut self, files: Vec<(String, usize)>) -> BTreeMap<String, Arc<Entry>> {
@@ -271,8 +333,7 @@ impl Checks<'_, '_> {
 
     /// The file's name as faults show it, from a module's path, which begins with the plugin's id.
     fn file(&self, module: &str) -> String {
-        let below = module.split_once('/').map_or(module, |(_, below)| below);
-        self.loader.shown(below)
+        self.loader.shown(below(module))
     }
 
     /// Checks that a file exports `handle`, evaluates it once, and gives its `config`.
@@ -335,4 +396,9 @@ impl Checks<'_, '_> {
         let file = self.file(&position.file);
         Fault { file, line: Some(position.line), column: Some(position.column), message, snippet }
     }
+}
+
+/// A module's path without the plugin's id in front.
+fn below(module: &str) -> &str {
+    module.split_once('/').map_or(module, |(_, below)| below)
 }

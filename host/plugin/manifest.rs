@@ -6,8 +6,9 @@ use std::time::Duration;
 use serde_json::{Map, Value as Json};
 
 use super::read::Reader;
-use super::{Permissions, PluginLimits, Schedule, Subscription};
+use super::{EventFilter, Permissions, PluginLimits, Schedule, Subscription};
 use crate::backoff::Retry;
+use crate::cron::Cron;
 use crate::suggest;
 
 /// Everything that `plugin.json` says.
@@ -279,17 +280,13 @@ fn subscriptions(list: &Reader<'_>, permissions: &Permissions, events: &BTreeSet
         let handler =
             it.required("handler", "\"handler\": \"events/video-uploaded\"").and_then(|it| handler(&it, events));
         let retry = it.field("retry").map_or_else(Retry::default, |it| retry(&it));
-        let filter = it.field("filter");
-        if let Some(filter) = filter.as_ref().filter(|filter| !filter.value.is_object()) {
-            filter.fault("must be an object");
-        }
+        let filter = it.field("filter").and_then(|it| EventFilter::parse(it.value).map_err(|why| it.fault(why)).ok());
         let by_subject = it.field("orderBy").and_then(|it| it.one_of(&["subject"])).is_some();
         let concurrency = it.field("concurrency").and_then(|it| it.whole(1, 1_000)).and_then(|n| u32::try_from(n).ok());
         let (Some(kind), Some(handler)) = (kind, handler) else { continue };
         if found.iter().any(|other| other.event_type == kind && other.handler == handler) {
             it.fault(format!("subscribes \"{handler}\" to \"{kind}\" a second time: keep one"));
         }
-        let filter = filter.map(|it| it.value.clone());
         let event_type = kind.to_owned();
         found.push(Subscription { event_type, handler, retry, filter, by_subject, concurrency });
     }
@@ -324,11 +321,14 @@ fn schedules(list: &Reader<'_>, events: &BTreeSet<&str>) -> Vec<Schedule> {
         });
         let catch_up = it.field("missed").map_or(Some(0), |it| it.one_of(&["once", "skip"])) == Some(0);
         let (Some(name), Some(cron), Some(timezone)) = (name, cron, zone) else { continue };
-        let (Some(handler), Some(tenants)) = (handler, tenants) else { continue };
+        let ticks =
+            Cron::parse(cron, timezone).map_err(|why| it.fault(format!("has a cron that cannot be used: {why}")));
+        let (Some(handler), Some(tenants), Ok(ticks)) = (handler, tenants, ticks) else { continue };
         found.push(Schedule {
             name: name.to_owned(),
             cron: cron.to_owned(),
             timezone: timezone.to_owned(),
+            ticks,
             tenants,
             handler,
             catch_up,

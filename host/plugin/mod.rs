@@ -10,6 +10,7 @@ use serde_json::Value as Json;
 use crate::backoff::Retry;
 use crate::clock::Millis;
 use crate::config::GivenSettings;
+use crate::cron::Cron;
 use crate::failure::Position;
 use crate::schema::Schema;
 use crate::workflow::Definition;
@@ -18,6 +19,8 @@ mod action;
 mod bundle;
 mod compile;
 mod content;
+mod derive;
+mod event_filter;
 mod fault;
 mod files;
 mod flow;
@@ -36,7 +39,11 @@ pub(crate) mod tests;
 mod ticks;
 pub mod watch;
 
+pub use event_filter::EventFilter;
 pub use manifest::is_id;
+
+/// The file in a plugin's folder that its generated types are in. The host writes it and does not read it.
+pub const TYPES_FILE: &str = "oncehost.d.ts";
 
 /// A loaded plugin. A reload builds the next one; running work ends on the one it began with.
 #[derive(Debug)]
@@ -65,6 +72,10 @@ pub struct Plugin {
     pub scripts: BTreeMap<String, Arc<Entry>>,
     pub subscriptions: Vec<Subscription>,
     pub schedules: Vec<Schedule>,
+    /// What its files publish, as far as the topics are written out in `notify.publish('…', …)`.
+    pub topics: BTreeSet<String>,
+    /// What is worth knowing and keeps nothing from working, such as an input that is not checked, and why.
+    pub notes: Vec<Fault>,
 }
 
 /// A file that exports `handle` and is not an action: an event handler, or a script that flow steps run.
@@ -82,7 +93,7 @@ pub struct Subscription {
     /// A name in [`Plugin::events`].
     pub handler: String,
     pub retry: Retry,
-    pub filter: Option<Json>,
+    pub filter: Option<EventFilter>,
     /// `"orderBy": "subject"`: one delivery at a time for each subject.
     pub by_subject: bool,
     /// The most deliveries at a time.
@@ -97,6 +108,8 @@ pub struct Schedule {
     pub cron: String,
     /// An IANA name.
     pub timezone: String,
+    /// The two of them, read.
+    pub ticks: Cron,
     pub tenants: Vec<String>,
     /// A name in [`Plugin::events`].
     pub handler: String,
@@ -146,14 +159,30 @@ pub struct Action {
     pub replay: Replay,
     /// Input fields that are left out of the request hash.
     pub transient: Vec<String>,
-    /// `config.input`, and the same ready to check with.
+    /// `config.input`, or without it what the type of `handle`'s first parameter says. `None`: nothing is checked.
     pub input: Option<InputSchema>,
+    /// A JSON Schema of what `handle` gives, where its type says that.
+    pub output: Option<Json>,
+    /// What the comment in front of `handle` says.
+    pub about: String,
 }
 
 /// A JSON Schema for an action's input.
 pub struct InputSchema {
     pub source: Json,
     pub validator: jsonschema::Validator,
+}
+
+impl InputSchema {
+    /// Makes a schema ready to check with.
+    ///
+    /// # Errors
+    /// Where it is no JSON Schema.
+    pub fn new(source: &Json) -> Result<Self, Box<jsonschema::ValidationError<'static>>> {
+        // Formats too: an author who writes `date-time` means it.
+        let validator = jsonschema::options().should_validate_formats(true).build(source)?;
+        Ok(Self { source: source.clone(), validator })
+    }
 }
 
 impl fmt::Debug for InputSchema {

@@ -5,6 +5,10 @@ use std::path::Path;
 use super::{StoreError, postgres, sqlite};
 use crate::clock::Millis;
 
+mod events;
+
+pub use events::{Accepted, AcceptedEvent, Incoming, Message, Placed, Subscribed};
+
 /// A token as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TokenRow {

@@ -22,11 +22,13 @@ macro_rules! verbs {
     )+};
 }
 
+pub mod deliveries;
 pub mod host_db;
 pub mod keys;
 pub mod outbox;
 pub mod postgres;
 pub mod records;
+pub mod schedules;
 mod session;
 pub mod sqlite;
 pub mod steps;

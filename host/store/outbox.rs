@@ -24,10 +24,56 @@ pub enum Published {
     Other,
 }
 
+/// An event as it rests in the outbox.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Outgoing {
+    pub id: i64,
+    pub event_id: String,
+    pub tenant: String,
+    pub topic: String,
+    pub subject: Option<String>,
+    /// RFC 8785 text.
+    pub payload: String,
+    pub published_at: Millis,
+    /// `None`: it waits for the relay.
+    pub relayed_at: Option<Millis>,
+}
+
 verbs! { outbox:
     /// Puts an event in the outbox, once per event id.
     ///
     /// # Errors
     /// When the database fails.
     pub fn publish(tx, event: &Event, now: Millis) -> Published;
+
+    /// The events behind the row `after` that wait for the relay, the oldest first: at most `limit`, and no more once
+    /// their payloads pass `bytes`.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn waiting(tx, after: i64, limit: usize, bytes: usize) -> Vec<Outgoing>;
+
+    /// How many events wait for the relay.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn count_waiting(tx) -> usize;
+
+    /// Notes that every subscription and listener has these events.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn mark_relayed(tx, ids: &[i64], now: Millis) -> ();
+
+    /// One published event.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn find(tx, event_id: &str) -> Option<Outgoing>;
+
+    /// Forgets at most `batch` events that were relayed at or before `before`; gives how many.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn clear(tx, before: Millis, batch: usize) -> usize;
 }

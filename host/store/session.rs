@@ -75,6 +75,18 @@ impl Shared {
         }
     }
 
+    /// Whether the host's own tables are at their newest version; opening it for writing brings them there.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn is_newest(&self) -> Result<bool, StoreError> {
+        match self {
+            Shared::Sqlite(shared) => shared.is_newest(),
+            // Opening brings them there.
+            Shared::Postgres(_) => Ok(true),
+        }
+    }
+
     /// A hold on the transaction that is open in it now, or will be.
     pub fn tx(&self) -> Tx {
         match self {
@@ -111,6 +123,26 @@ impl Shared {
         }
         let done = work(&tx).and_then(|done| tx.commit().map(|()| done).map_err(E::from));
         done.inspect_err(|_| tx.rollback())
+    }
+
+    /// Reads one state of the data, beside those who write; what runs into another transaction is done again, a few
+    /// times.
+    ///
+    /// # Errors
+    /// What `work` gives, or when the database fails.
+    pub fn look<R>(&self, mut work: impl FnMut(&Tx) -> Result<R, StoreError>) -> Result<R, StoreError> {
+        let tx = self.tx();
+        let mut tries = 1;
+        loop {
+            tx.begin_read(tries > 1)?;
+            let found = work(&tx);
+            let ended = tx.end_read();
+            let done = found.and_then(|found| ended.map(|()| found));
+            if done.is_ok() || tries == TRIES || tx.fate() != Fate::Again {
+                return done;
+            }
+            tries += 1;
+        }
     }
 
     /// The same as [`Shared::begin`] for the next try of what was begun last, whose fate was [`Fate::Again`].

@@ -123,6 +123,12 @@ verbs! { steps:
     /// When the database fails.
     pub fn take_over(tx, owner: &str, now: Millis) -> usize;
 
+    /// The types of events that steps wait for.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn awaited(tx) -> Vec<String>;
+
     /// Steps of a tenant that wait for events of a type.
     ///
     /// # Errors

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::{fs, io};
 
 use super::host_db::HostDb;
 use super::{Database, StoreError, postgres};
@@ -50,6 +51,31 @@ impl Stores {
         }
     }
 
+    /// The plugins that have a database, loaded or not, sorted.
+    ///
+    /// # Errors
+    /// When the folder or the server cannot be read.
+    pub fn plugins(&self) -> Result<Vec<String>, StoreError> {
+        let folder = match self {
+            Stores::Postgres(server) => return server.plugins(),
+            Stores::Sqlite(folder) => folder,
+        };
+        let unread = |error: io::Error| StoreError::Unavailable(format!("the data folder cannot be read: {error}"));
+        let mut plugins = Vec::new();
+        for entry in fs::read_dir(folder).map_err(unread)? {
+            let entry = entry.map_err(unread)?;
+            let name = entry.file_name();
+            let id = name.to_str().and_then(|name| name.strip_suffix(".db")).filter(|id| *id != "host" && is_id(id));
+            if let Some(id) = id
+                && entry.file_type().map_err(unread)?.is_file()
+            {
+                plugins.push(id.to_owned());
+            }
+        }
+        plugins.sort_unstable();
+        Ok(plugins)
+    }
+
     /// Whether other hosts work on the same data.
     pub fn is_shared(&self) -> bool {
         matches!(self, Stores::Postgres(_))
@@ -65,4 +91,9 @@ impl Stores {
             Stores::Postgres(server) => server.pulse(),
         }
     }
+}
+
+/// Whether a file of this name can be a plugin's.
+fn is_id(stem: &str) -> bool {
+    !stem.is_empty() && stem.bytes().all(|byte| byte.is_ascii_lowercase() || byte.is_ascii_digit() || byte == b'-')
 }

@@ -81,6 +81,12 @@ verbs! { workflows:
     /// When the database fails.
     pub fn start(tx, start: &Start<'_>, now: Millis) -> Option<i64>;
 
+    /// A workflow's status.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn status(tx, id: i64) -> Option<String>;
+
     /// Gives a workflow another status; `since` stays where the status does. One that was cancelled stays so.
     ///
     /// # Errors

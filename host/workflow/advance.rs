@@ -315,9 +315,12 @@ impl<'m> Move<'m> {
         let (status, error, attempts) = self.status();
         if status != before {
             let error = error.map(|error| cut(&error).to_owned());
+            let found = if before.is_empty() { workflows::status(self.tx, self.facts.id)? } else { None };
             workflows::set_status(self.tx, self.facts.id, status, error.as_deref(), attempts, self.going.now)?;
-            self.wakes.counted.completed += u32::from(status == "completed");
-            self.wakes.counted.failed += u32::from(status == "failed");
+            let from = found.as_deref().unwrap_or(before);
+            if from != "cancelled" {
+                self.wakes.counted.turned(from, status);
+            }
         }
         Ok(status)
     }

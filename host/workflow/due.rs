@@ -79,7 +79,9 @@ pub fn take_due(tx: &Tx, going: &Going<'_>, round: &Round) -> Result<Taken, Stor
             Err(failure) => {
                 tracing::error!(plugin = going.plugin, workflow = row.workflow, %failure, "a workflow cannot go on");
                 steps::put(tx, &row, "blocked", Some(going.now + BLOCKED), Err(&failure.detail), going.now)?;
+                let from = workflows::status(tx, row.workflow)?.unwrap_or_default();
                 workflows::set_status(tx, row.workflow, "failing", Some(&failure.detail), row.attempt, going.now)?;
+                taken.wakes.counted.turned(&from, "failing");
                 continue;
             }
         };

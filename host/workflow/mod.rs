@@ -24,6 +24,9 @@ pub use operate::{Page, Wanted, cancel, find, list, retry, show};
 /// Steps that one host has claimed and not ended at a time; more of them wait in the database.
 pub const MOST_CLAIMED: usize = 512;
 
+/// Steps for which it is worth while to look for more.
+const GOOD_NUMBER: usize = MOST_CLAIMED / 4;
+
 /// Results of steps, by their index.
 pub(crate) type Results = HashMap<usize, Json>;
 
@@ -96,9 +99,25 @@ pub struct Counted {
     pub steps_done: u32,
     pub steps_retried: u32,
     pub steps_failed: u32,
+    /// How many more workflows are failing, and failed, than before.
+    pub failing_more: i64,
+    pub failed_more: i64,
 }
 
 impl Counted {
+    /// Counts a workflow that had one status and has another.
+    pub(crate) fn turned(&mut self, from: &str, to: &str) {
+        if from == to {
+            return;
+        }
+        self.completed += u32::from(to == "completed");
+        self.failed += u32::from(to == "failed");
+        self.cancelled += u32::from(to == "cancelled");
+        let more = |status: &str| i64::from(to == status) - i64::from(from == status);
+        self.failing_more += more("failing");
+        self.failed_more += more("failed");
+    }
+
     /// Workflows, by what became of them.
     pub fn workflows(&self) -> [(&'static str, u32); 4] {
         [
@@ -140,6 +159,8 @@ impl Wakes {
         mine.steps_done += other.steps_done;
         mine.steps_retried += other.steps_retried;
         mine.steps_failed += other.steps_failed;
+        mine.failing_more += other.failing_more;
+        mine.failed_more += other.failed_more;
     }
 }
 
@@ -184,9 +205,14 @@ impl Desk {
         self.taken.fetch_add(1, Ordering::Relaxed);
     }
 
-    /// Counts one that it has no longer; gives whether there was no room before.
+    /// Counts one that it has no longer; gives whether there is room again for a good number.
     pub fn give_back(&self) -> bool {
-        self.taken.fetch_sub(1, Ordering::Relaxed) == MOST_CLAIMED
+        self.taken.fetch_sub(1, Ordering::Relaxed) == MOST_CLAIMED - GOOD_NUMBER + 1
+    }
+
+    /// Whether there is room for a good number.
+    pub fn has_room(&self) -> bool {
+        self.room() >= GOOD_NUMBER
     }
 }
 

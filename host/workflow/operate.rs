@@ -155,7 +155,7 @@ pub fn cancel(
     if rows::cancel(tx, workflow.id, reason, now)? {
         steps::cancel(tx, workflow.id, now)?;
         wakes.cancelled.push(workflow.id);
-        wakes.counted.cancelled = 1;
+        wakes.counted.turned(&workflow.status, "cancelled");
     }
     Ok(Some(wakes))
 }
@@ -180,6 +180,7 @@ pub fn retry(tx: &Tx, tenant: &str, workflow_id: &str, now: Millis) -> Result<Op
     rows::set_status(tx, workflow.id, "failing", workflow.error.as_deref(), attempts(&workflow), now)?;
     let mut wakes = Wakes::default();
     wakes.at(now);
+    wakes.counted.turned(&workflow.status, "failing");
     Ok(Some(wakes))
 }
 

@@ -66,12 +66,59 @@ CREATE INDEX _oncehost_steps_events ON _oncehost_steps (event_type) WHERE event_
 -- The outbox: events that committed with the rows of the invocation that published them.
 CREATE TABLE _oncehost_events (
   event_id     TEXT COLLATE "C" PRIMARY KEY,
+  id           BIGINT GENERATED ALWAYS AS IDENTITY UNIQUE,   -- about the order in which they were published
   tenant       TEXT   NOT NULL,
   topic        TEXT   NOT NULL,
   subject      TEXT,
   event_key    TEXT   NOT NULL,
   payload      TEXT   NOT NULL,  -- RFC 8785
-  published_at BIGINT NOT NULL
+  published_at BIGINT NOT NULL,
+  relayed_at   BIGINT            -- when every subscription and the listeners had it; NULL: it waits for the relay
+);
+CREATE INDEX _oncehost_events_waiting ON _oncehost_events (id) WHERE relayed_at IS NULL;
+CREATE INDEX _oncehost_events_relayed ON _oncehost_events (relayed_at) WHERE relayed_at IS NOT NULL;
+
+-- One row for each event and subscription of this plugin, or tick of one of its schedules.
+CREATE TABLE _oncehost_deliveries (
+  id           BIGINT GENERATED ALWAYS AS IDENTITY PRIMARY KEY,   -- the order in which they came
+  event_id     TEXT COLLATE "C" NOT NULL,
+  subscription TEXT COLLATE "C" NOT NULL,   -- 'TYPE events/HANDLER', or 'schedule NAME'
+  operation    TEXT   NOT NULL,  -- what the event's id is a key of
+  handler      TEXT   NOT NULL,
+  tenant       TEXT   NOT NULL,
+  source       TEXT   NOT NULL,
+  sender_id    TEXT   NOT NULL,  -- the event's id as its sender gave it
+  type         TEXT   NOT NULL,
+  subject      TEXT,
+  event        TEXT   NOT NULL,  -- what the handler gets, as JSON
+  order_key    TEXT COLLATE "C", -- deliveries of one subscription with the same one go in turn; NULL: in any order
+  state        TEXT COLLATE "C" NOT NULL
+               CHECK (state IN ('waiting', 'behind', 'running', 'done', 'dead', 'discarded')),
+  attempts     BIGINT NOT NULL,  -- counted when claimed
+  lost         BIGINT NOT NULL,  -- how many of them ended with their host
+  due_at       BIGINT NOT NULL,
+  owner        TEXT COLLATE "C",
+  lease_until  BIGINT,
+  error        TEXT,             -- of the last try
+  created_at   BIGINT NOT NULL,
+  tried_at     BIGINT,
+  ended_at     BIGINT
+);
+CREATE UNIQUE INDEX _oncehost_deliveries_once ON _oncehost_deliveries (event_id, subscription);
+CREATE INDEX _oncehost_deliveries_due ON _oncehost_deliveries (subscription, due_at, id) WHERE state = 'waiting';
+CREATE INDEX _oncehost_deliveries_running ON _oncehost_deliveries (lease_until) WHERE state = 'running';
+CREATE INDEX _oncehost_deliveries_dead ON _oncehost_deliveries (id) WHERE state = 'dead';
+CREATE INDEX _oncehost_deliveries_done ON _oncehost_deliveries (ended_at) WHERE state IN ('done', 'discarded');
+CREATE INDEX _oncehost_deliveries_turn ON _oncehost_deliveries (subscription, order_key, id)
+  WHERE order_key IS NOT NULL AND state IN ('waiting', 'behind', 'running');
+
+-- Up to which instant the ticks of a schedule were made.
+CREATE TABLE _oncehost_schedules (
+  name     TEXT COLLATE "C" NOT NULL,
+  tenant   TEXT COLLATE "C" NOT NULL,
+  rule     TEXT   NOT NULL,      -- cron expression and zone: another one starts anew
+  until_at BIGINT NOT NULL,
+  PRIMARY KEY (name, tenant)
 );
 
 -- What `schema apply` brought about, so that changes by other hands show.

@@ -52,7 +52,13 @@ fn service() -> Server {
     Server::new(move |seen| {
         let mut charged = charged.lock().unwrap();
         let next = charged.len() + 1;
-        let charge = *charged.entry(seen.header("idempotency-key").to_owned()).or_insert(next);
+        let key = seen.header("idempotency-key").to_owned();
+        let new = !charged.contains_key(&key);
+        let charge = *charged.entry(key).or_insert(next);
+        // Now and then the answer is lost after the charge, so that steps are tried again.
+        if new && charge.is_multiple_of(3) {
+            return (500, Vec::new(), String::new());
+        }
         (200, Vec::new(), json!({ "charge": charge }).to_string())
     })
 }

@@ -6,6 +6,7 @@ use serde_json::{Value as Json, json};
 
 use super::{drain, files, look, until};
 use crate::support::host::Host;
+use crate::support::process::{Folders, Process};
 use crate::support::server::Server;
 
 const CALLER: &str = r#"
@@ -55,6 +56,7 @@ export const cases: any = {
   },
   async wait() { return (await fetch('http://127.0.0.1:PORT/wait', { signal: run.signal })).status },
   async spin() { while (true) {} },
+  async stuck() { const x = (1n << 200000n) - 1n; let y; for (;;) { y = '' + x } },
   never() { return new Promise(() => {}) },
   bigint() { return { n: 10n ** 30n, when: new Date(0), bytes: new Uint8Array([1, 2]) } },
   nan() { return NaN },
@@ -301,4 +303,52 @@ fn cancel_tells_the_script_that_waits_and_fences_what_it_did() {
     assert_eq!(cancelled.unwrap()["status"], "cancelled");
     until(|| host.app.flows.in_flight(), |left| *left == 0);
     assert_eq!(look(&host, "caller", "call-w").data()["status"], "cancelled");
+}
+
+/// The built binary with the same plugins, since what hangs there ends with its process.
+fn process(server: &Server, timeout: &str, settings: &[(&str, &str)]) -> (Folders, Process) {
+    let fixture = CALLER.replace("\"timeout\": \"2s\"", &format!("\"timeout\": \"{timeout}\""));
+    let folders = Folders::new(files(&fixture, server.port));
+    let mut command = folders.command(&["dev", "--apply-schema"]);
+    command.envs(settings.iter().copied());
+    let host = Process::start(command);
+    (folders, host)
+}
+
+fn start(host: &Process, name: &str) {
+    host.post("caller", "start", name, &json!({ "id": name, "name": name }).to_string()).data();
+}
+
+fn shown(host: &Process, name: &str) -> Json {
+    host.get(&format!("/admin/flows/call-{name}")).json()
+}
+
+#[test]
+fn script_that_cannot_be_interrupted_is_given_up_and_others_go_on() {
+    let server = echo();
+    let (_folders, host) = process(&server, "2s", &[]);
+    start(&host, "stuck");
+    let failing = until(|| shown(&host, "stuck"), |found| !found["error"].is_null());
+    assert!(failing["error"].as_str().unwrap().contains("and was given up"), "{failing}");
+    start(&host, "localhost");
+    until(|| shown(&host, "localhost")["status"].clone(), |status| status == "completed");
+}
+
+#[test]
+fn claim_of_a_step_that_runs_for_longer_than_it_holds_is_renewed() {
+    let server = Server::new(|seen| {
+        if seen.path == "/wait" {
+            // Several times as long as a claim holds. Nobody sends anything.
+            let (_sender, nothing) = std::sync::mpsc::channel::<()>();
+            let _ = nothing.recv_timeout(std::time::Duration::from_millis(1900));
+        }
+        (200, Vec::new(), String::new())
+    });
+    let (_folders, host) = process(&server, "60s", &[("ONCEHOST_LEASE", "600ms")]);
+    start(&host, "wait");
+    // Its tries have the plugin's steps looked at every second.
+    start(&host, "nobody");
+    let waited = until(|| shown(&host, "wait"), |found| found["status"] != "running");
+    assert_eq!((&waited["status"], &waited["steps"][0]["attempts"]), (&json!("completed"), &json!(1)), "{waited}");
+    assert_eq!(server.seen().len(), 1);
 }

@@ -322,3 +322,33 @@ fn cancel_stops_what_has_not_begun() {
         "#,
     );
 }
+
+#[test]
+fn ids_of_any_letters_work_and_one_that_is_too_long_is_refused() {
+    let long = "x".repeat(10_000);
+    let plugin = r#"
+        //- /tally/flows/f.json
+        { "name": "f", "steps": [ { "id": "s", "uses": "action", "inputs": { "action": { "const": "mark" }, "name": { "from": "run.idempotencyKey" } } } ] }
+        "#;
+    let odd = r#"a/b%20'"?#🚗\\"#;
+    let quoted = serde_json::to_string(odd).unwrap();
+    let id = serde_json::to_string(&format!("f-{odd}")).unwrap();
+    let key = serde_json::to_string(&format!("f-{odd}:s")).unwrap();
+    tally(
+        plugin,
+        &format!(
+            "> POST tally/start {{\"flow\":\"f\",\"id\":{quoted}}}\n> drain\n> POST tally/look {{\"id\":{id}}}\n\
+             > POST tally/start {{\"flow\":\"f\",\"id\":\"{long}\"}}\n> rows tally"
+        ),
+        &format!(
+            "> POST tally/start {{\"flow\":\"f\",\"id\":{quoted}}}\n\
+             200 {{\"workflowId\":{id},\"already\":false,\"status\":\"running\",\"sameSeed\":true}}\n> drain\n\
+             > POST tally/look {{\"id\":{id}}}\n\
+             200 {{\"status\":\"completed\",\"attempts\":0,\"error\":null,\"steps\":{{\"s\":{{\"name\":{key},\"first\":true}}}}}}\n\
+             > POST tally/start {{\"flow\":\"f\",\"id\":\"{long}\"}}\n\
+             500 CONTRACT: flow.start(name, bizId, seed): the bizId has 10000 bytes, which makes the step keys longer than 255 \
+             bytes; use a shorter id, for example ctx.stableId of it (tally/handlers/start.ts:2:52)\n\
+             > rows tally\nevents 0, keys 0, workflows 1, mark 1"
+        ),
+    );
+}

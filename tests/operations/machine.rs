@@ -116,7 +116,10 @@ fn database_file_that_is_damaged_or_of_a_newer_version() {
         for ending in ["-wal", "-shm"] {
             let _ = fs::remove_file(folders.data().join(format!("shop.db{ending}")));
         }
-        fs::write(&path, &good).unwrap();
+        // In one step: the host looks at the file now and then, and must not meet half of it.
+        let whole = path.with_extension("whole");
+        fs::write(&whole, &good).unwrap();
+        fs::rename(&whole, &path).unwrap();
         works(&host, &format!("b{number}"), Some("a"));
         assert!(host.terminate().success());
         fs::write(&path, &good).unwrap();

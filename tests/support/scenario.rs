@@ -2,10 +2,11 @@
 //!
 //! Files stand after `//- /PATH` lines; the steps after `//- steps`, one a line:
 //! - `> POST PLUGIN/ACTION key=K tenant=T {…}` calls an action and prints the status and the body
+//! - `> event TYPE id=I source=S subject=X tenant=T {…}` sends an event
+//! - `> drain` relays, ticks and delivers until nothing is left to do at this instant
 //! - `> sql PLUGIN SELECT …` prints the rows
 //! - `> rows PLUGIN` prints how many rows each table has
-//! - `> drain` lets workflows go as far as they can at this moment
-//! - `> advance 90m` moves the clock, `> clear` clears expired records, `> restart` stops and starts the host
+//! - `> advance 90m` moves the clock, `> set-back 1h` moves it back, `> clear` clears expired records, `> restart` stops and starts the host
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -82,15 +83,17 @@ fn take(host: &mut Host, step: &str) -> String {
             rows(host, plugin, sql)
         }
         "rows" => counts(host, rest),
-        "advance" => {
-            let by = oncehost::config::duration(rest).unwrap();
-            host.clock.advance(i64::try_from(by.as_millis()).unwrap());
+        "advance" | "set-back" => {
+            let by = i64::try_from(oncehost::config::duration(rest).unwrap().as_millis()).unwrap();
+            host.clock.advance(if verb == "advance" { by } else { -by });
             String::new()
         }
+        "event" => event(host, rest),
         "drain" => {
-            host.block_on(host.app.flows.drain(&host.app));
+            host.drain();
             String::new()
         }
+        "clear-events" => format!("{} rows", host.block_on(oncehost::events::clear(&host.app)).unwrap()),
         "clear" => {
             let (replies, marks) = host.block_on(host.app.clear_expired()).unwrap();
             format!("{replies} replies, {marks} marks")
@@ -100,6 +103,32 @@ fn take(host: &mut Host, step: &str) -> String {
             String::new()
         }
         _ => panic!("no such step: {step}"),
+    }
+}
+
+/// `event TYPE source=S id=I subject=X tenant=T {data}`
+fn event(host: &Host, rest: &str) -> String {
+    let (event_type, mut rest) = rest.split_once(' ').unwrap_or((rest, ""));
+    let mut event = serde_json::json!({ "specversion": "1.0", "type": event_type, "source": "test" });
+    let mut tenant = "dev";
+    while let Some((name, value)) = rest.split(' ').next().and_then(|word| word.split_once('='))
+        && !name.starts_with('{')
+    {
+        if name == "tenant" {
+            tenant = value
+        } else {
+            event[name] = value.into()
+        }
+        rest = rest.split_once(' ').map_or("", |(_, after)| after);
+    }
+    if !rest.is_empty() {
+        event["data"] = serde_json::from_str(rest).unwrap();
+    }
+    let answer = host.send_event(tenant, &event);
+    let json = answer.json();
+    match answer.status {
+        202 => format!("202 {json}"),
+        status => format!("{status} {}: {}", json["error"].as_str().unwrap(), json["detail"].as_str().unwrap()),
     }
 }
 
@@ -139,7 +168,9 @@ fn rows(host: &Host, plugin: &str, sql: &str) -> String {
 }
 
 fn counts(host: &Host, plugin: &str) -> String {
+    let kept = ["_oncehost_keys", "_oncehost_events", "_oncehost_workflows"];
     let tables = host.tables(plugin).into_iter();
+    let tables = tables.filter(|table| !table.starts_with("_oncehost_") || kept.contains(&table.as_str()));
     let told = tables.map(|table| format!("{} {}", table.trim_start_matches("_oncehost_"), host.count(plugin, &table)));
     told.collect::<Vec<_>>().join(", ")
 }

@@ -39,7 +39,17 @@ fn flow(value: &Json) -> Vec<String> {
 fn config(value: &Json) -> (Action, Vec<String>) {
     let findings = Findings::default();
     let (kind, key, replay) = (Kind::Write, KeyRule::Optional, Replay::Response);
-    let mut action = Action { name: "a".to_owned(), entry: 0, kind, key, replay, transient: Vec::new(), input: None };
+    let mut action = Action {
+        name: "a".to_owned(),
+        entry: 0,
+        kind,
+        key,
+        replay,
+        transient: Vec::new(),
+        input: None,
+        output: None,
+        about: String::new(),
+    };
     action::read(&Reader::root(value, "config", &findings), &mut action);
     (action, messages(findings))
 }

@@ -2,14 +2,22 @@
 
 use std::sync::Arc;
 
-use tokio_postgres::Row;
+use deadpool_postgres::Object;
 use tokio_postgres::types::ToSql;
+use tokio_postgres::{Error, Row};
 
+use super::errors::{self, Kind};
 use super::server::HOST_SCHEMA;
-use super::{Server, StoreError, errors, get};
+use super::{Server, StoreError, get, instant};
 use crate::clock::Millis;
 use crate::query::Cell;
 use crate::store::host_db::TokenRow;
+
+mod events;
+mod notifications;
+
+/// Tries of a transaction that runs into others.
+const TRIES: usize = 5;
 
 /// The host's own tables on a server. Little is written to them, and never by an invocation.
 pub struct HostDb(Arc<Server>);
@@ -37,12 +45,27 @@ impl HostDb {
         })
     }
 
+    /// Runs statements in one transaction that is on disk when this returns; gives the rows of each. What runs into
+    /// others runs again, so that each must be safe to repeat.
+    fn transact(&self, statements: Vec<(String, Vec<Cell>)>) -> Result<Vec<Vec<Row>>, StoreError> {
+        let server = self.0.clone();
+        self.0.wait_anywhere(async move {
+            let mut tries = 1;
+            loop {
+                let mut client = server.connect().await?;
+                match run(&mut client, &statements).await {
+                    Err(error) if errors::kind(&error) == Kind::Again && tries < TRIES => tries += 1,
+                    done => return done.map_err(|error| errors::fault(&error)),
+                }
+            }
+        })
+    }
+
     /// Keeps a new token; it is on disk when this returns.
     ///
     /// # Errors
     /// When the database fails.
     pub fn add_token(&self, token: &TokenRow) -> Result<(), StoreError> {
-        let instant = |at: Option<Millis>| at.map_or(Cell::Null, Cell::Integer);
         let params = vec![
             super::text(&token.id),
             Cell::Blob(token.hash.to_vec()),
@@ -88,11 +111,27 @@ impl HostDb {
     }
 }
 
+async fn run(client: &mut Object, statements: &[(String, Vec<Cell>)]) -> Result<Vec<Vec<Row>>, Error> {
+    let transaction = client.transaction().await?;
+    let mut gave = Vec::with_capacity(statements.len());
+    for (sql, params) in statements {
+        let prepared = transaction.prepare_cached(sql).await?;
+        let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|cell| cell as _).collect();
+        gave.push(transaction.query(&prepared, &params).await?);
+    }
+    transaction.commit().await?;
+    Ok(gave)
+}
+
+fn hash(row: &Row, at: usize) -> Result<[u8; 32], StoreError> {
+    get::<Vec<u8>>(row, at).map(|hash| hash.try_into().unwrap_or_default())
+}
+
 fn token(row: &Row) -> Result<TokenRow, StoreError> {
-    let (hash, scopes): (Vec<u8>, String) = (get(row, 1)?, get(row, 5)?);
+    let scopes: String = get(row, 5)?;
     Ok(TokenRow {
         id: get(row, 0)?,
-        hash: hash.try_into().unwrap_or_default(),
+        hash: hash(row, 1)?,
         tail: get(row, 2)?,
         tenant: get(row, 3)?,
         subject: get(row, 4)?,

@@ -13,17 +13,20 @@ use deadpool_postgres::Object;
 use tokio_postgres::{Error, Row, Statement as Prepared};
 
 use super::{Access, Fate, StoreError};
+use crate::clock::Millis;
 use crate::ids;
 use crate::query::Cell;
 use errors::Kind;
 
 mod cells;
 mod commit;
+pub mod deliveries;
 mod errors;
 pub mod host_db;
 pub mod keys;
 pub mod outbox;
 pub mod records;
+pub mod schedules;
 mod server;
 pub mod steps;
 pub mod tables;
@@ -425,4 +428,44 @@ fn text(text: &str) -> Cell {
 
 fn optional(text: Option<&str>) -> Cell {
     text.map_or(Cell::Null, self::text)
+}
+
+fn number(number: impl Into<i64>) -> Cell {
+    Cell::Integer(number.into())
+}
+
+fn instant(at: Option<Millis>) -> Cell {
+    at.map_or(Cell::Null, Cell::Integer)
+}
+
+/// For LIMIT.
+fn most(limit: usize) -> Cell {
+    Cell::Integer(i64::try_from(limit).unwrap_or(i64::MAX))
+}
+
+/// How many rows a statement changed.
+fn many(changed: u64) -> usize {
+    usize::try_from(changed).unwrap_or(usize::MAX)
+}
+
+/// A count in a row of the host's own tables.
+fn count(row: &Row, at: usize) -> Result<u32, StoreError> {
+    get::<i64>(row, at).map(|count| u32::try_from(count).unwrap_or(u32::MAX))
+}
+
+/// `$3, $4, $5` for three parameters from the third on.
+fn marks(from: usize, number: usize) -> String {
+    let marks: Vec<String> = (from..from + number).map(|at| format!("${at}")).collect();
+    marks.join(", ")
+}
+
+/// Of rows in their order, those up to the one with which their texts pass `bytes`.
+fn up_to<T>(found: Vec<T>, bytes: usize, size: impl Fn(&T) -> usize) -> Vec<T> {
+    let mut passed = 0;
+    let take = |it: &T| {
+        let takes = passed <= bytes;
+        passed += size(it);
+        takes
+    };
+    found.into_iter().take_while(take).collect()
 }

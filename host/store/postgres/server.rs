@@ -12,11 +12,14 @@ use tokio::runtime::{Handle, Runtime};
 use tokio_postgres::Config;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
-use super::StoreError;
+use super::{StoreError, errors};
 
 /// The host's own tables in a plugin's schema, and those that belong to no plugin: a step a version.
 const PLUGIN_TABLES: [&str; 1] = [include_str!("../../../schema/postgres/0001_host.sql")];
-const HOST_TABLES: [&str; 1] = [include_str!("../../../schema/postgres/host/0001_tokens.sql")];
+const HOST_TABLES: [&str; 2] = [
+    include_str!("../../../schema/postgres/host/0001_tokens.sql"),
+    include_str!("../../../schema/postgres/host/0002_events.sql"),
+];
 
 /// The schema of what belongs to no plugin; no plugin can be called so.
 pub(super) const HOST_SCHEMA: &str = "host";
@@ -262,6 +265,21 @@ impl Server {
         transaction.commit().await.map_err(failed)?;
         self.ready().insert(schema.to_owned());
         Ok(())
+    }
+
+    /// The plugins that have a schema here, loaded or not, sorted.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn plugins(self: &Arc<Self>) -> Result<Vec<String>, StoreError> {
+        let server = self.clone();
+        self.wait_anywhere(async move {
+            let client = server.connect().await?;
+            let sql = "SELECT schemaname::text FROM pg_tables WHERE tablename = '_oncehost_version' \
+                       AND schemaname <> $1::text ORDER BY 1";
+            let rows = client.query(sql, &[&HOST_SCHEMA]).await.map_err(|error| errors::fault(&error))?;
+            rows.iter().map(|row| super::get(row, 0)).collect()
+        })
     }
 
     fn ready(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {

@@ -3,7 +3,7 @@
 
 use tokio_postgres::Row;
 
-use super::{StoreError, Tx, get, optional, text};
+use super::{StoreError, Tx, count, get, instant, many, most, number, optional, text};
 use crate::clock::Millis;
 use crate::query::Cell;
 use crate::store::steps::{New, Step, Try};
@@ -12,15 +12,14 @@ const COLUMNS: &str = "workflow, step, state, due, owner, attempt, base, fields,
                        ended_at";
 
 fn step(row: &Row) -> Result<Step, StoreError> {
-    let count = |at: usize| get::<i64>(row, at).map(|count| u32::try_from(count).unwrap_or(u32::MAX));
     Ok(Step {
         workflow: get(row, 0)?,
         step: get(row, 1)?,
         state: get(row, 2)?,
         due: get(row, 3)?,
         owner: get(row, 4)?,
-        attempt: count(5)?,
-        base: count(6)?,
+        attempt: count(row, 5)?,
+        base: count(row, 6)?,
         fields: get(row, 7)?,
         result: get(row, 8)?,
         error: get(row, 9)?,
@@ -30,22 +29,13 @@ fn step(row: &Row) -> Result<Step, StoreError> {
     })
 }
 
-fn number(number: impl Into<i64>) -> Cell {
-    Cell::Integer(number.into())
-}
-
-fn instant(at: Option<Millis>) -> Cell {
-    at.map_or(Cell::Null, Cell::Integer)
-}
-
 fn table(tx: &Tx) -> String {
     tx.shared.table("_oncehost_steps")
 }
 
 /// `UPDATE` the steps; `rest` is what stands behind the table's name.
 fn update(tx: &Tx, rest: &str, params: &[Cell]) -> Result<usize, StoreError> {
-    let changed = tx.changed(&format!("UPDATE {} SET {rest}", table(tx)), params)?;
-    Ok(usize::try_from(changed).unwrap_or(usize::MAX))
+    tx.changed(&format!("UPDATE {} SET {rest}", table(tx)), params).map(many)
 }
 
 fn rows(tx: &Tx, rest: &str, params: &[Cell]) -> Result<Vec<Step>, StoreError> {
@@ -180,8 +170,7 @@ pub fn put(
 
 /// Steps that are due at `now`, the longest overdue first, less those that another host takes at this moment.
 pub fn due(tx: &Tx, now: Millis, limit: usize) -> Result<Vec<Step>, StoreError> {
-    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-    rows(tx, "WHERE due <= $1 ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED", &[number(now), number(limit)])
+    rows(tx, "WHERE due <= $1 ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED", &[number(now), most(limit)])
 }
 
 /// When the next step is due after `after`.
@@ -194,6 +183,12 @@ pub fn next_due(tx: &Tx, after: Millis) -> Result<Option<Millis>, StoreError> {
 /// out by themselves.
 pub fn take_over(tx: &Tx, _owner: &str, now: Millis) -> Result<usize, StoreError> {
     update(tx, "due = $1 WHERE due > $1 AND state = 'blocked'", &[number(now)])
+}
+
+/// The types of events that steps wait for.
+pub fn awaited(tx: &Tx) -> Result<Vec<String>, StoreError> {
+    let sql = format!("SELECT DISTINCT event_type FROM {} WHERE event_type IS NOT NULL", table(tx));
+    tx.query(&sql, &[])?.iter().map(|row| get(row, 0)).collect()
 }
 
 /// Steps of a tenant that wait for events of a type.

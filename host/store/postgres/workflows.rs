@@ -2,7 +2,7 @@
 
 use tokio_postgres::Row;
 
-use super::{StoreError, Tx, get, optional, text};
+use super::{StoreError, Tx, get, many, optional, text};
 use crate::clock::Millis;
 use crate::query::Cell;
 use crate::store::workflows::{Filter, Start, Workflow};
@@ -106,6 +106,12 @@ pub fn start(tx: &Tx, start: &Start<'_>, now: Millis) -> Result<Option<i64>, Sto
     tx.query(&workflow, &params)?.first().map(|row| get(row, 0)).transpose()
 }
 
+/// A workflow's status.
+pub fn status(tx: &Tx, id: i64) -> Result<Option<String>, StoreError> {
+    let sql = format!("SELECT status FROM {} WHERE id = $1", table(tx));
+    tx.query(&sql, &[Cell::Integer(id)])?.first().map(|row| get(row, 0)).transpose()
+}
+
 /// Gives a workflow another status; `since` stays where the status does. One that was cancelled stays so.
 pub fn set_status(
     tx: &Tx,
@@ -147,5 +153,5 @@ pub fn clear_definitions(tx: &Tx) -> Result<usize, StoreError> {
         definitions(tx),
         table(tx)
     );
-    Ok(usize::try_from(tx.changed(&sql, &[])?).unwrap_or(usize::MAX))
+    tx.changed(&sql, &[]).map(many)
 }

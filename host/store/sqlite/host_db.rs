@@ -5,15 +5,25 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
-use super::{StoreError, fault, open_versioned};
+use super::{StoreError, fault, open_beside_writer, open_versioned};
 use crate::clock::Millis;
 use crate::store::host_db::TokenRow;
 
-/// Its tables, a step a version.
-const TABLES: [&str; 1] = [include_str!("../../../schema/sqlite/host/0001_tokens.sql")];
+pub mod events;
+pub mod notifications;
 
-/// The host's own database. Little is written to it, and never by an invocation, so one connection is enough.
-pub struct HostDb(Mutex<Connection>);
+/// Its tables, a step a version.
+const TABLES: [&str; 2] = [
+    include_str!("../../../schema/sqlite/host/0001_tokens.sql"),
+    include_str!("../../../schema/sqlite/host/0002_events.sql"),
+];
+
+/// The host's own database. One connection writes; those who only listen have another, and never wait for a disk.
+pub struct HostDb {
+    // Dropped first: the last connection brings the log into the file, and only a writer can.
+    reader: Mutex<Connection>,
+    writer: Mutex<Connection>,
+}
 
 impl HostDb {
     /// Opens or makes `host.db` in the data folder.
@@ -21,11 +31,17 @@ impl HostDb {
     /// # Errors
     /// [`StoreError::Unavailable`] with a sentence for the operator: not a database, a newer version, no access.
     pub fn open(data: &Path) -> Result<Self, StoreError> {
-        Ok(Self(Mutex::new(open_versioned(&data.join("host.db"), &TABLES)?)))
+        let path = data.join("host.db");
+        let writer = Mutex::new(open_versioned(&path, &TABLES)?);
+        Ok(Self { writer, reader: Mutex::new(open_beside_writer(&path)?) })
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {
-        self.0.lock().unwrap_or_else(PoisonError::into_inner)
+        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn reading(&self) -> MutexGuard<'_, Connection> {
+        self.reader.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Keeps a new token; it is on disk when this returns.

@@ -10,18 +10,23 @@ use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 use super::{Access, Fate, StoreError};
 
 pub mod copy;
+pub mod deliveries;
 mod errors;
 pub mod health;
 pub mod host_db;
 pub mod keys;
 pub mod outbox;
 pub mod records;
+pub mod schedules;
 pub mod steps;
 pub mod workflows;
 
 /// The host's own tables, a step a version: `PRAGMA user_version` is the number of steps that were applied.
-const HOST_TABLES: [&str; 2] =
-    [include_str!("../../../schema/sqlite/0001_host.sql"), include_str!("../../../schema/sqlite/0002_flows.sql")];
+const HOST_TABLES: [&str; 3] = [
+    include_str!("../../../schema/sqlite/0001_host.sql"),
+    include_str!("../../../schema/sqlite/0002_flows.sql"),
+    include_str!("../../../schema/sqlite/0003_events.sql"),
+];
 
 /// How long a statement waits for another process that holds a lock (a backup tool, a shell).
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -77,14 +82,20 @@ fn make_durable(path: &Path) -> Result<(), StoreError> {
 /// # Errors
 /// As [`open_writer`].
 pub fn open_reader(path: &Path) -> Result<Connection, StoreError> {
+    let connection = open_beside_writer(path)?;
+    // A read may be the first thing after a crash, and rests on the log as a reply to a write does.
+    make_durable(path)?;
+    Ok(connection)
+}
+
+/// The same where this process has just opened the database for writing, and so forced its log to disk.
+fn open_beside_writer(path: &Path) -> Result<Connection, StoreError> {
     let connection =
         Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
             .map_err(|error| opening(path, &error))?;
     prepare(&connection)
         .and_then(|()| connection.pragma_update(None, "query_only", true))
         .map_err(|error| opening(path, &error))?;
-    // A read may be the first thing after a crash, and rests on the log as a reply to a write does.
-    make_durable(path)?;
     Ok(connection)
 }
 
@@ -150,6 +161,17 @@ pub(crate) fn fault(error: &rusqlite::Error) -> StoreError {
     }
 }
 
+/// All rows that one of the host's fixed queries gives.
+pub(crate) fn rows<T>(
+    connection: &Connection,
+    sql: &str,
+    params: impl rusqlite::Params,
+    read: impl FnMut(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+) -> Result<Vec<T>, StoreError> {
+    let found = connection.prepare_cached(sql).and_then(|mut statement| statement.query_map(params, read)?.collect());
+    found.map_err(|error| fault(&error))
+}
+
 /// How many steps of SQLite's machine pass between two looks at the clock.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 
@@ -200,6 +222,15 @@ impl Shared {
             Err(TryLockError::WouldBlock) => return None,
         };
         Some(Hold { connection, generation: &self.generation })
+    }
+
+    /// Whether the host's own tables are at their newest version.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn is_newest(&self) -> Result<bool, StoreError> {
+        let version = self.lock().pragma_query_value(None, "user_version", |row| row.get::<_, i64>(0));
+        Ok(usize::try_from(version.map_err(|error| fault(&error))?) == Ok(HOST_TABLES.len()))
     }
 
     /// Replaces the connection by a new one, after an error that leaves it in doubt.

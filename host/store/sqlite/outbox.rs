@@ -1,10 +1,10 @@
 //! The outbox: events that commit with the rows of the invocation that published them.
 
-use rusqlite::{OptionalExtension, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{StoreError, Tx, fault};
 use crate::clock::Millis;
-use crate::store::outbox::{Event, Published};
+use crate::store::outbox::{Event, Outgoing, Published};
 
 /// Puts an event in the outbox, once per event id.
 ///
@@ -45,5 +45,99 @@ pub fn publish(tx: &Tx, event: &Event, now: Millis) -> Result<Published, StoreEr
             })
             .map_err(|error| fault(&error))?;
         Ok(if same == Some(true) { Published::Already } else { Published::Other })
+    })
+}
+
+const SELECT: &str =
+    "SELECT id, event_id, tenant, topic, subject, payload, published_at, relayed_at FROM _oncehost_events";
+
+fn outgoing(row: &Row<'_>) -> rusqlite::Result<Outgoing> {
+    Ok(Outgoing {
+        id: row.get(0)?,
+        event_id: row.get(1)?,
+        tenant: row.get(2)?,
+        topic: row.get(3)?,
+        subject: row.get(4)?,
+        payload: row.get(5)?,
+        published_at: row.get(6)?,
+        relayed_at: row.get(7)?,
+    })
+}
+
+/// The events behind the row `after` that wait for the relay, the oldest first: at most `limit`, and no more once their payloads pass `bytes`.
+///
+/// # Errors
+/// When the database fails, or is of an older version.
+pub fn waiting(tx: &Tx, after: i64, limit: usize, bytes: usize) -> Result<Vec<Outgoing>, StoreError> {
+    let read = |connection: &Connection| {
+        let sql = format!("{SELECT} WHERE relayed_at IS NULL AND id > ?1 ORDER BY id LIMIT ?2");
+        let mut statement = connection.prepare_cached(&sql)?;
+        let mut rows = statement.query([after, i64::try_from(limit).unwrap_or(i64::MAX)])?;
+        let (mut found, mut size) = (Vec::new(), 0);
+        while size <= bytes
+            && let Some(row) = rows.next()?
+        {
+            let event = outgoing(row)?;
+            size += event.payload.len();
+            found.push(event);
+        }
+        Ok(found)
+    };
+    tx.with(|connection| read(connection).map_err(|error| fault(&error)))
+}
+
+/// How many events wait for the relay.
+///
+/// # Errors
+/// When the database fails.
+pub fn count_waiting(tx: &Tx) -> Result<usize, StoreError> {
+    let sql = "SELECT count(*) FROM _oncehost_events WHERE relayed_at IS NULL";
+    tx.with(|connection| {
+        let count = connection.prepare_cached(sql).and_then(|mut it| it.query_row([], |row| row.get::<_, i64>(0)));
+        count.map(|count| usize::try_from(count).unwrap_or(0)).map_err(|error| fault(&error))
+    })
+}
+
+/// Notes that every subscription and listener has these events.
+///
+/// # Errors
+/// When the database fails.
+pub fn mark_relayed(tx: &Tx, ids: &[i64], now: Millis) -> Result<(), StoreError> {
+    tx.with(|connection| {
+        let mark = || {
+            let mut statement =
+                connection.prepare_cached("UPDATE _oncehost_events SET relayed_at = ?2 WHERE id = ?1")?;
+            ids.iter().try_for_each(|id| statement.execute(params![id, now]).map(drop))
+        };
+        mark().map_err(|error| fault(&error))
+    })
+}
+
+/// One published event.
+///
+/// # Errors
+/// When the database fails.
+pub fn find(tx: &Tx, event_id: &str) -> Result<Option<Outgoing>, StoreError> {
+    tx.with(|connection| {
+        connection
+            .prepare_cached(&format!("{SELECT} WHERE event_id = ?1"))
+            .and_then(|mut statement| statement.query_row([event_id], outgoing).optional())
+            .map_err(|error| fault(&error))
+    })
+}
+
+/// Forgets at most `batch` events that were relayed at or before `before`; gives how many.
+///
+/// # Errors
+/// When the database fails.
+pub fn clear(tx: &Tx, before: Millis, batch: usize) -> Result<usize, StoreError> {
+    tx.with(|connection| {
+        connection
+            .prepare_cached(
+                "DELETE FROM _oncehost_events WHERE id IN \
+                 (SELECT id FROM _oncehost_events WHERE relayed_at <= ?1 ORDER BY relayed_at LIMIT ?2)",
+            )
+            .and_then(|mut statement| statement.execute(params![before, i64::try_from(batch).unwrap_or(i64::MAX)]))
+            .map_err(|error| fault(&error))
     })
 }

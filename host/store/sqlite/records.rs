@@ -27,7 +27,7 @@ pub fn execute(tx: &Tx, about: About<'_>, statement: &Statement) -> Result<usize
 /// The rows that a statement finds, with all columns of the table.
 ///
 /// # Errors
-/// See [`crate::store::records`]; `Slow` also when they hold more than [`PAGE_BYTES`].
+/// See [`crate::store::records`]; `Slow` also when they hold more than the bytes of a page.
 pub fn rows(tx: &Tx, about: About<'_>, statement: &Statement) -> Result<Vec<Cells>, StoreError> {
     let width = about.target.table.columns.len();
     let mut bytes = 0;

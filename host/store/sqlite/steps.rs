@@ -212,6 +212,15 @@ pub fn take_over(tx: &Tx, owner: &str, now: Millis) -> Result<usize, StoreError>
     change(tx, sql, params![owner, now])
 }
 
+/// The types of events that steps wait for.
+///
+/// # Errors
+/// When the database fails.
+pub fn awaited(tx: &Tx) -> Result<Vec<String>, StoreError> {
+    let sql = "SELECT DISTINCT event_type FROM _oncehost_steps WHERE event_type IS NOT NULL";
+    tx.with(|connection| super::rows(connection, sql, [], |row| row.get(0)))
+}
+
 /// Steps of a tenant that wait for events of a type.
 ///
 /// # Errors

@@ -133,6 +133,19 @@ pub fn start(tx: &Tx, start: &Start<'_>, now: Millis) -> Result<Option<i64>, Sto
     })
 }
 
+/// A workflow's status.
+///
+/// # Errors
+/// When the database fails.
+pub fn status(tx: &Tx, id: i64) -> Result<Option<String>, StoreError> {
+    tx.with(|connection| {
+        connection
+            .prepare_cached("SELECT status FROM _oncehost_workflows WHERE id = ?1")
+            .and_then(|mut statement| statement.query_row([id], |row| row.get(0)).optional())
+            .map_err(|error| fault(&error))
+    })
+}
+
 /// Gives a workflow another status; `since` stays where the status does. One that was cancelled stays so.
 ///
 /// # Errors

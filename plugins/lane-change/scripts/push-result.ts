@@ -1,4 +1,5 @@
 import type { ScriptCtx } from '@oncehost/sdk/plugin'
+import { publishStatus } from '../lib/bind.ts'
 import { BOUND, PUSHED, findEvent } from '../lib/event.ts'
 import { must } from '../lib/must.ts'
 
@@ -38,5 +39,7 @@ export async function handle({ eventId, videoFileId, idempotencyKey }: Input, ct
     { id: { eq: id }, status: { eq: BOUND }, video_file_id: { eq: videoFileId } },
     { status: PUSHED },
   ))
+  // By its key once, also where a crash comes between the two.
+  publishStatus(id, PUSHED, videoFileId)
   return { accepted: true, parts: parts.length }
 }

@@ -35,8 +35,14 @@ interface Crossing {
   speed_kmh?: number
 }
 
+interface Recorded {
+  event_id: string
+  created: boolean
+  status: string
+}
+
 /** Records a crossing, once for each event_key, whatever the number of calls and of their keys. */
-export function handle(input: Crossing, _ctx: HandlerCtx) {
+export function handle(input: Crossing, _ctx: HandlerCtx): Recorded {
   const { event_key, crossed_at, obj_id, region_id, camera_id, from_lane, to_lane, speed_kmh } = input
   const { record, created } = must(store.createIfAbsent(
     'lane_change_event',

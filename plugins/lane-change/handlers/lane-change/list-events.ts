@@ -1,6 +1,7 @@
-import type { ActionConfig, Where } from '@oncehost/sdk/plugin'
+import type { ActionConfig, Row, Where } from '@oncehost/sdk/plugin'
 import { INSTANT } from '../../lib/instant.ts'
 import { must } from '../../lib/must.ts'
+import { TEXT } from '../../lib/text.ts'
 
 export const config = {
   kind: 'read',
@@ -8,8 +9,8 @@ export const config = {
     type: 'object',
     additionalProperties: false,
     properties: {
-      region_id: { type: 'string' },
-      obj_id: { type: 'string' },
+      region_id: { type: 'string', pattern: TEXT },
+      obj_id: { type: 'string', pattern: TEXT },
       status: { enum: ['pending_video', 'video_bound', 'pushed'] },
       from: { type: 'string', format: 'date-time', pattern: INSTANT, description: 'crossed at this instant or later' },
       until: { type: 'string', format: 'date-time', pattern: INSTANT, description: 'crossed before this instant' },
@@ -31,8 +32,13 @@ interface Query {
   cursor?: string
 }
 
+interface Page {
+  events: readonly Row<'lane_change_event'>[]
+  next_cursor: string | null
+}
+
 /** A page of events by the time of crossing. The next page is asked for with the same filters and `cursor`. */
-export function handle(query: Query) {
+export function handle(query: Query): Page {
   const where: Where<'lane_change_event'> = {}
   if (query.region_id !== undefined) where.region_id = { eq: query.region_id }
   if (query.obj_id !== undefined) where.obj_id = { eq: query.obj_id }
@@ -49,7 +55,7 @@ export function handle(query: Query) {
   })
   if (!page.ok && page.error.code === 'CONTRACT' && query.cursor !== undefined) {
     // The rest of the query is ours, so what breaks the rules is the caller's cursor.
-    throw new BizError('BAD_CURSOR', 'cursor is not the next_cursor of a page with these filters')
+    throw new BizError('BAD_CURSOR', 'cursor is not the next_cursor of a page with these filters', { status: 422 })
   }
   const { records, nextCursor } = must(page)
   return { events: records, next_cursor: nextCursor }

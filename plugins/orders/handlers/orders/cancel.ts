@@ -1,18 +1,25 @@
 import type { ActionConfig, HandlerCtx } from '@oncehost/sdk/plugin'
 import { must } from '../../lib/must.ts'
 import { findOrder, linesOf, publish } from '../../lib/order.ts'
+import { TEXT } from '../../lib/text.ts'
 
 export const config = {
   key: 'required',
   input: {
     type: 'object',
     required: ['order_id'],
-    properties: { order_id: { type: 'string', minLength: 1 } },
+    properties: { order_id: { type: 'string', pattern: TEXT, minLength: 1 } },
   },
 } satisfies ActionConfig
 
+interface Outcome {
+  order_id: string
+  cancelled: boolean
+  status: string
+}
+
 /** Cancels an open order and puts its goods back into stock. */
-export function handle({ order_id }: { order_id: string }, ctx: HandlerCtx) {
+export function handle({ order_id }: { order_id: string }, ctx: HandlerCtx): Outcome {
   const { affected } = must(store.update(
     'customer_order',
     { id: { eq: order_id }, status: { eq: 'open' } },

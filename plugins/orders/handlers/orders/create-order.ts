@@ -1,6 +1,7 @@
 import type { ActionConfig, HandlerCtx } from '@oncehost/sdk/plugin'
 import { must } from '../../lib/must.ts'
 import { addLine, findOrder, linesOf, publish, type Wanted } from '../../lib/order.ts'
+import { TEXT } from '../../lib/text.ts'
 
 export const config = {
   key: 'required',
@@ -8,8 +9,8 @@ export const config = {
     type: 'object',
     required: ['order_number', 'customer', 'lines'],
     properties: {
-      order_number: { type: 'string', minLength: 1, maxLength: 100 },
-      customer: { type: 'string', minLength: 1, maxLength: 200 },
+      order_number: { type: 'string', pattern: TEXT, minLength: 1, maxLength: 100 },
+      customer: { type: 'string', pattern: TEXT, minLength: 1, maxLength: 200 },
       ship_to: { type: 'object' },
       lines: {
         type: 'array',
@@ -19,7 +20,7 @@ export const config = {
           type: 'object',
           required: ['sku', 'quantity'],
           properties: {
-            sku: { type: 'string', minLength: 1 },
+            sku: { type: 'string', pattern: TEXT, minLength: 1 },
             quantity: { type: 'integer', minimum: 1, maximum: 10000 },
           },
         },
@@ -35,8 +36,16 @@ interface Order {
   lines: Wanted[]
 }
 
+interface Made {
+  order_id: string
+  created: boolean
+  status: string
+  total_cents: number
+  lines: number
+}
+
 /** Makes an order with its lines, once for each order_number, and tells both the shop and the audit. */
-export function handle({ order_number, customer, ship_to, lines }: Order, ctx: HandlerCtx) {
+export function handle({ order_number, customer, ship_to, lines }: Order, ctx: HandlerCtx): Made {
   const { record, created } = must(store.createIfAbsent(
     'customer_order',
     { order_number, customer, ship_to },

@@ -1,5 +1,6 @@
-import type { ActionConfig, Where } from '@oncehost/sdk/plugin'
+import type { ActionConfig, Row, Where } from '@oncehost/sdk/plugin'
 import { must } from '../../lib/must.ts'
+import { TEXT } from '../../lib/text.ts'
 
 export const config = {
   kind: 'read',
@@ -7,9 +8,9 @@ export const config = {
     type: 'object',
     additionalProperties: false,
     properties: {
-      customer: { type: 'string' },
+      customer: { type: 'string', pattern: TEXT },
       status: { type: 'array', items: { enum: ['open', 'paid', 'cancelled'] } },
-      number_prefix: { type: 'string', minLength: 1 },
+      number_prefix: { type: 'string', pattern: TEXT, minLength: 1 },
       min_total_cents: { type: 'integer' },
       sort: { enum: ['newest', 'oldest', 'largest'] },
       limit: { type: 'integer', minimum: 1, maximum: 1000 },
@@ -28,8 +29,13 @@ interface Query {
   cursor?: string
 }
 
+interface Page {
+  orders: readonly Row<'customer_order'>[]
+  next_cursor: string | null
+}
+
 /** A page of orders. The next page is asked for with the same filters, the same sort, and `cursor`. */
-export function handle(query: Query) {
+export function handle(query: Query): Page {
   const where: Where<'customer_order'> = {}
   if (query.customer !== undefined) where.customer = { eq: query.customer }
   if (query.status !== undefined) where.status = { in: query.status }
@@ -43,7 +49,7 @@ export function handle(query: Query) {
   })
   if (!page.ok && page.error.code === 'CONTRACT' && query.cursor !== undefined) {
     // The rest of the query is ours, so what breaks the rules is the caller's cursor.
-    throw new BizError('BAD_CURSOR', 'cursor is not the next_cursor of a page with these filters and this sort')
+    throw new BizError('BAD_CURSOR', 'cursor is not the next_cursor of a page with these filters and this sort', { status: 422 })
   }
   const { records, nextCursor } = must(page)
   return { orders: records, next_cursor: nextCursor }

@@ -1,6 +1,7 @@
 import type { ActionConfig, HandlerCtx } from '@oncehost/sdk/plugin'
 import { must } from '../../lib/must.ts'
 import { findOrder, publish } from '../../lib/order.ts'
+import { TEXT } from '../../lib/text.ts'
 
 export const config = {
   key: 'required',
@@ -8,14 +9,21 @@ export const config = {
     type: 'object',
     required: ['order_id', 'amount_cents'],
     properties: {
-      order_id: { type: 'string', minLength: 1 },
+      order_id: { type: 'string', pattern: TEXT, minLength: 1 },
       amount_cents: { type: 'integer', minimum: 0 },
     },
   },
 } satisfies ActionConfig
 
+interface Outcome {
+  order_id: string
+  paid: boolean
+  status: string
+  paid_at: string | null
+}
+
 /** Takes the payment of an open order, to the cent. Of racing payments one is taken. */
-export function handle({ order_id, amount_cents }: { order_id: string; amount_cents: number }, ctx: HandlerCtx) {
+export function handle({ order_id, amount_cents }: { order_id: string; amount_cents: number }, ctx: HandlerCtx): Outcome {
   const { affected } = must(store.update(
     'customer_order',
     { id: { eq: order_id }, status: { eq: 'open' }, total_cents: { eq: amount_cents } },

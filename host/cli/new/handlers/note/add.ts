@@ -14,7 +14,7 @@ export const config = {
 } satisfies ActionConfig
 
 /** Makes the note of this title, or finds the one that is there. */
-export function handle(input: { title: string; text?: string }) {
+export function handle(input: { title: string; text?: string }): { note_id: string; created: boolean } {
   const made = store.createIfAbsent('note', { title: input.title, text: input.text }, ['title'])
   if (!made.ok) throw made.error
   return { note_id: made.data.record.id, created: made.data.created }

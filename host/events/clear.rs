@@ -1,0 +1,57 @@
+//! Clearing what is no longer kept of events, in small batches between other work.
+
+use std::sync::Arc;
+
+use super::{blocking, change, databases};
+use crate::app::App;
+use crate::clock::{Millis, millis};
+use crate::failure::Failure;
+use crate::store::StoreError;
+use crate::store::{deliveries, outbox};
+
+/// Rows that one transaction of the clearing takes.
+const BATCH: usize = 200;
+
+/// Forgets relayed events, ended deliveries and messages that are older than the settings keep them; gives how many.
+/// Dead letters and what still waits stay.
+///
+/// # Errors
+/// The first database's that refuses; the others are cleared all the same.
+pub async fn clear(app: &Arc<App>) -> Result<usize, Failure> {
+    let (settings, now) = (&app.settings, app.clock.now());
+    let before = |kept| now.saturating_sub(millis(kept));
+    let (events, done) = (before(settings.events_kept), before(settings.deliveries_kept));
+    let (messages, marks) = (before(settings.notifications_kept), before(settings.mark_kept));
+    let (mut cleared, mut failed) = (0, None);
+    for name in databases(app).await? {
+        match clear_plugin(app, &name, events, done).await {
+            Ok(count) => cleared += count,
+            Err(failure) => drop(failed.get_or_insert(failure)),
+        }
+    }
+    let db = app.host_db.clone();
+    let host = blocking(move || -> Result<usize, StoreError> {
+        let mut cleared = db.forget_subscriptions(marks)?;
+        loop {
+            let batch = db.clear_events(events, BATCH)? + db.clear_messages(messages, BATCH)?;
+            cleared += batch;
+            if batch == 0 {
+                return Ok(cleared);
+            }
+        }
+    });
+    cleared += host.await??;
+    failed.map_or(Ok(cleared), Err)
+}
+
+async fn clear_plugin(app: &Arc<App>, name: &str, events: Millis, done: Millis) -> Result<usize, Failure> {
+    let mut cleared = 0;
+    loop {
+        let clear = move |tx: &_| Ok(outbox::clear(tx, events, BATCH)? + deliveries::clear(tx, done, BATCH)?);
+        let batch = change(app, name, clear).await?;
+        cleared += batch;
+        if batch == 0 {
+            return Ok(cleared);
+        }
+    }
+}

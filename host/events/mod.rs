@@ -1,0 +1,205 @@
+//! Events: delivered at least once, effective once (spec §7).
+//!
+//! An event rests where it was accepted (`host.db`) or published (its plugin's outbox). The relay moves it, by its
+//! state, into a delivery for each subscription, in the subscriber's own database, and only then notes that it was
+//! relayed. A delivery is an invocation whose cause is settled in the transaction of the handler's writes.
+
+use std::collections::BTreeMap;
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::time::{Duration, Instant};
+
+use tokio::sync::{OwnedMutexGuard, watch};
+
+use crate::app::App;
+use crate::clock::{Millis, millis};
+use crate::failure::{Code, Failure};
+use crate::ids::Ids;
+use crate::nudge::Nudges;
+use crate::plugin::Registry;
+use crate::store::host_db::HostDb;
+use crate::store::{Access, Shared, StoreError, Tx};
+
+pub mod admin;
+mod awaited;
+mod clear;
+pub mod cloudevent;
+mod delivery;
+pub mod ingest;
+mod relay;
+mod rounds;
+mod schedule;
+pub mod stream;
+pub mod subscriptions;
+
+pub use clear::clear;
+use ingest::Accepting;
+pub use rounds::{drain, run};
+use subscriptions::Known;
+
+/// The name under which `host.db` is nudged; no plugin has it.
+const HOST: &str = "host";
+
+/// What sources of the host's own events begin with; nobody else may send such events.
+pub const RESERVED: &str = "urn:oncehost:";
+
+/// What the parts of events share.
+pub struct Events {
+    /// Databases in which something may wait for the relay.
+    pub published: Arc<Nudges>,
+    /// Plugins for whom a delivery may be due.
+    arrived: Nudges,
+    /// The last position that browsers can hear.
+    heard: watch::Sender<i64>,
+    /// Whether streams are to end.
+    ending: watch::Sender<bool>,
+    /// Who holds the deliveries that this process claims.
+    owner: String,
+    accepting: Accepting,
+    known: RwLock<Arc<Vec<Known>>>,
+    /// One round of each kind at a time in each database.
+    turns: Mutex<BTreeMap<(Round, String), Turn>>,
+    readers: Mutex<BTreeMap<String, Reader>>,
+}
+
+type Turn = Arc<tokio::sync::Mutex<()>>;
+
+/// What is done in rounds.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+enum Round {
+    Relay,
+    Deliver,
+}
+
+/// A connection for looking, kept while it is used, by one at a time.
+struct Reader {
+    shared: Arc<Mutex<Shared>>,
+    used: Instant,
+}
+
+impl Events {
+    /// Reads who subscribes and notes what the loaded plugins changed about that.
+    ///
+    /// # Errors
+    /// When `host.db` fails.
+    pub fn open(db: &HostDb, registry: &Registry, now: Millis, ids: &dyn Ids) -> Result<Self, Failure> {
+        let known = subscriptions::follow(db, registry, now)?;
+        let (heard, _) = watch::channel(db.last_position()?);
+        Ok(Self {
+            published: Arc::default(),
+            arrived: Nudges::default(),
+            heard,
+            ending: watch::channel(false).0,
+            owner: ids.rising(now).to_string(),
+            accepting: Accepting::default(),
+            known: RwLock::new(Arc::new(known)),
+            turns: Mutex::default(),
+            readers: Mutex::default(),
+        })
+    }
+
+    /// The subscriptions that there are now.
+    fn known(&self) -> Arc<Vec<Known>> {
+        self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Has all streams and rounds end, before the host stops.
+    pub fn end(&self) {
+        self.ending.send_replace(true);
+    }
+
+    fn is_ending(&self) -> bool {
+        *self.ending.borrow()
+    }
+
+    /// Waits until nobody else is at this kind of round in this database.
+    async fn turn(&self, round: Round, name: &str) -> OwnedMutexGuard<()> {
+        let turn = lock(&self.turns).entry((round, name.to_owned())).or_default().clone();
+        turn.lock_owned().await
+    }
+
+    fn reader(&self, name: &str) -> Option<Arc<Mutex<Shared>>> {
+        let mut readers = lock(&self.readers);
+        let reader = readers.get_mut(name)?;
+        reader.used = Instant::now();
+        Some(reader.shared.clone())
+    }
+
+    /// Ends all of it, and closes the connections.
+    pub fn close(&self) {
+        self.end();
+        self.close_idle(Duration::ZERO);
+    }
+
+    /// Closes connections that nobody has looked through for that long.
+    fn close_idle(&self, idle: Duration) {
+        lock(&self.readers).retain(|_, reader| reader.used.elapsed() < idle);
+    }
+}
+
+fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
+    mutex.lock().unwrap_or_else(PoisonError::into_inner)
+}
+
+/// Looks into a plugin's database beside its writer; `None` where there is none yet.
+async fn look<R: Send + 'static>(
+    app: &Arc<App>,
+    name: &str,
+    work: impl FnMut(&Tx) -> Result<R, StoreError> + Send + 'static,
+) -> Result<Option<R>, Failure> {
+    let database = app.database(name);
+    let shared = match app.events.reader(name) {
+        Some(shared) => shared,
+        None if !database.exists() => return Ok(None),
+        None => {
+            let shared = blocking(move || database.open(Access::Read)).await??;
+            if !shared.is_newest()? {
+                // Opening it for writing is what brings it up.
+                app.lane(name).exclusive(|_| ()).await?;
+            }
+            let shared = Arc::new(Mutex::new(shared));
+            let reader = Reader { shared: shared.clone(), used: Instant::now() };
+            lock(&app.events.readers).insert(name.to_owned(), reader);
+            shared
+        }
+    };
+    let looked = blocking(move || {
+        let shared = lock(&shared);
+        shared.look(work)
+    });
+    Ok(Some(looked.await??))
+}
+
+/// Changes a plugin's database, between its invocations and in a transaction of its own.
+async fn change<R: Send + 'static>(
+    app: &Arc<App>,
+    name: &str,
+    work: impl FnMut(&Tx) -> Result<R, StoreError> + Send + 'static,
+) -> Result<R, Failure> {
+    Ok(app.lane(name).exclusive(move |shared| shared.transact(work)).await??)
+}
+
+/// Does what waits for the disk on a thread that may wait.
+async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> Result<R, Failure> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| broke_off(&error))
+}
+
+fn broke_off(error: &tokio::task::JoinError) -> Failure {
+    tracing::error!(%error, "work on events broke off");
+    Failure::new(Code::Unavailable, "this broke off; the host's log says why")
+}
+
+/// Names of all plugins that have a database, loaded or not.
+async fn databases(app: &Arc<App>) -> Result<Vec<String>, Failure> {
+    let app = app.clone();
+    Ok(blocking(move || app.stores.plugins()).await??)
+}
+
+/// The source of what a plugin publishes.
+fn source_of(plugin: &str) -> String {
+    format!("{RESERVED}plugin:{plugin}")
+}
+
+/// An instant `pause` after another.
+fn after(now: Millis, pause: Duration) -> Millis {
+    now.saturating_add(millis(pause))
+}

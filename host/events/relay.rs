@@ -1,0 +1,219 @@
+//! The relay: from where events rest to a delivery for each subscription, and to those who listen.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+
+use serde_json::{Value as Json, json};
+use tokio::task::JoinSet;
+
+use super::subscriptions::Passing;
+use super::{HOST, Round, awaited, blocking, change, databases, look, source_of};
+use crate::app::App;
+use crate::clock::Millis;
+use crate::codec::time::shown;
+use crate::failure::Failure;
+use crate::store::deliveries::{self, NewDelivery};
+use crate::store::host_db::AcceptedEvent;
+use crate::store::host_db::Message;
+use crate::store::outbox::{self, Outgoing};
+use crate::store::steps;
+
+/// Events, and about how many bytes of them, that go together.
+const BATCH: usize = 256;
+const BATCH_BYTES: usize = 4 << 20;
+
+/// An event that waits for the relay.
+struct Waiting {
+    /// Its row.
+    id: i64,
+    event_id: String,
+    tenant: String,
+    source: String,
+    sender_id: String,
+    event_type: String,
+    subject: Option<String>,
+    text: String,
+    event: Json,
+    at: Millis,
+    /// What browsers hear of it.
+    message: Option<Message>,
+}
+
+impl Waiting {
+    fn accepted(event: AcceptedEvent) -> Self {
+        let AcceptedEvent { id, incoming, accepted_at, .. } = event;
+        Self {
+            id,
+            event_id: incoming.event_id,
+            tenant: incoming.tenant,
+            source: incoming.source,
+            sender_id: incoming.sender_id,
+            event_type: incoming.event_type,
+            subject: incoming.subject,
+            event: serde_json::from_str(&incoming.event).unwrap_or_default(),
+            text: incoming.event,
+            at: accepted_at,
+            message: None,
+        }
+    }
+
+    fn published(plugin: &str, event: Outgoing) -> Self {
+        let Outgoing { id, event_id, tenant, topic, subject, payload, published_at, .. } = event;
+        let payload: Json = serde_json::from_str(&payload).unwrap_or_default();
+        let at = shown(published_at);
+        let heard = json!({
+            "eventId": event_id, "topic": topic, "subject": subject, "payload": payload, "publishedAt": at,
+        });
+        let message = Message {
+            event_id: event_id.clone(),
+            tenant: tenant.clone(),
+            topic: topic.clone(),
+            message: heard.to_string(),
+        };
+        let source = source_of(plugin);
+        let event = as_cloudevent(&event_id, &source, &topic, subject.as_deref(), &at, payload);
+        Self {
+            id,
+            sender_id: event_id.clone(),
+            event_id,
+            tenant,
+            source,
+            event_type: topic,
+            subject,
+            text: event.to_string(),
+            event,
+            at: published_at,
+            message: Some(message),
+        }
+    }
+
+    fn passing(&self) -> Passing<'_> {
+        Passing {
+            event_id: &self.event_id,
+            tenant: &self.tenant,
+            source: &self.source,
+            sender_id: &self.sender_id,
+            event_type: &self.event_type,
+            subject: self.subject.as_deref(),
+            text: &self.text,
+            event: &self.event,
+            at: self.at,
+        }
+    }
+}
+
+/// A published event, as handlers see it.
+pub(super) fn published(plugin: &str, event: Outgoing) -> Json {
+    Waiting::published(plugin, event).event
+}
+
+/// An event that the host makes, as handlers see it.
+pub(super) fn as_cloudevent(
+    id: &str,
+    source: &str,
+    event_type: &str,
+    subject: Option<&str>,
+    time: &str,
+    data: Json,
+) -> Json {
+    let mut event = json!({ "specversion": "1.0", "id": id, "source": source, "type": event_type });
+    if let Some(subject) = subject {
+        event["subject"] = json!(subject);
+    }
+    event["time"] = json!(time);
+    event["datacontenttype"] = json!("application/json");
+    event["data"] = data;
+    event
+}
+
+/// Relays all that waits in one database; gives how many events went. Where a subscriber cannot take an event, the
+/// event goes to the others and keeps waiting.
+///
+/// # Errors
+/// The first that came up; the round is to be repeated then.
+pub(super) async fn relay(app: &Arc<App>, name: &str) -> Result<usize, Failure> {
+    let _turn = app.events.turn(Round::Relay, name).await;
+    let (mut after, mut relayed, mut failed) = (0, 0, None);
+    loop {
+        let batch = waiting(app, name, after).await?;
+        let Some(last) = batch.last() else { break };
+        after = last.id;
+        match pass_on(app, name, &batch).await {
+            Ok(()) => relayed += batch.len(),
+            Err(failure) => drop(failed.get_or_insert(failure)),
+        }
+    }
+    failed.map_or(Ok(relayed), Err)
+}
+
+async fn waiting(app: &Arc<App>, name: &str, after: i64) -> Result<Vec<Waiting>, Failure> {
+    if name == HOST {
+        let db = app.host_db.clone();
+        let found = blocking(move || db.waiting_events(after, BATCH, BATCH_BYTES)).await??;
+        return Ok(found.into_iter().map(Waiting::accepted).collect());
+    }
+    let found = look(app, name, move |tx| outbox::waiting(tx, after, BATCH, BATCH_BYTES)).await?;
+    Ok(found.into_iter().flatten().map(|event| Waiting::published(name, event)).collect())
+}
+
+async fn pass_on(app: &Arc<App>, name: &str, batch: &[Waiting]) -> Result<(), Failure> {
+    let mut arriving: BTreeMap<String, Vec<NewDelivery>> = BTreeMap::new();
+    for known in app.events.known().iter() {
+        let found = batch.iter().filter_map(|event| known.delivery(&event.passing()));
+        let found: Vec<NewDelivery> = found.collect();
+        if !found.is_empty() {
+            arriving.entry(known.row.plugin.clone()).or_default().extend(found);
+        }
+    }
+    for plugin in databases(app).await? {
+        let types = look(app, &plugin, steps::awaited).await?.unwrap_or_default();
+        let awaited = batch.iter().filter(|event| types.contains(&event.event_type));
+        let awaited: Vec<NewDelivery> = awaited.map(|event| awaited::delivery(&plugin, &event.passing())).collect();
+        if !awaited.is_empty() {
+            arriving.entry(plugin).or_default().extend(awaited);
+        }
+    }
+    // A backup that is taken from here on has the event where it came from, or where it went, or in both.
+    let _passing = app.passing.read().await;
+    let plugins: BTreeSet<String> = arriving.keys().cloned().collect();
+    let arrived = arrive(app, arriving).await;
+    plugins.iter().for_each(|plugin| app.events.arrived.nudge(plugin));
+    let messages: Vec<Message> = batch.iter().filter_map(|event| event.message.clone()).collect();
+    if !messages.is_empty() {
+        let (db, now) = (app.host_db.clone(), app.clock.now());
+        let last = blocking(move || db.note(&messages, now)).await??;
+        app.events.heard.send_replace(last);
+    }
+    arrived?;
+    crate::crash_point!("relay-before-mark");
+    let (ids, now) = (batch.iter().map(|event| event.id).collect::<Vec<_>>(), app.clock.now());
+    if name == HOST {
+        let db = app.host_db.clone();
+        blocking(move || db.mark_events_relayed(&ids, now)).await??;
+    } else {
+        change(app, name, move |tx| outbox::mark_relayed(tx, &ids, now)).await?;
+    }
+    crate::crash_point!("relay-after-mark");
+    app.metrics.relayed(batch.len());
+    Ok(())
+}
+
+/// Puts deliveries into their plugins' databases, beside each other: one that is slow or away holds up no other.
+async fn arrive(app: &Arc<App>, arriving: BTreeMap<String, Vec<NewDelivery>>) -> Result<(), Failure> {
+    let mut writing = JoinSet::new();
+    for (plugin, new) in arriving {
+        let (app, now) = (app.clone(), app.clock.now());
+        writing.spawn(async move {
+            let add = move |tx: &_| new.iter().try_for_each(|new| deliveries::add(tx, new, now).map(drop));
+            let added = change(&app, &plugin, add).await;
+            added.map_err(|failure| Failure { detail: format!("{plugin}: {}", failure.detail), ..failure })
+        });
+    }
+    let mut all = Ok(());
+    while let Some(written) = writing.join_next().await {
+        let written = written.unwrap_or_else(|error| Err(super::broke_off(&error)));
+        all = all.and(written);
+    }
+    crate::crash_point!("relay-delivered");
+    all
+}

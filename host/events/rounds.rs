@@ -1,0 +1,120 @@
+//! The loops: rounds of the relay and of deliveries, begun by nudges and by the clock.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use tokio::task::JoinSet;
+
+use super::{HOST, after, databases, delivery, relay, schedule};
+use crate::app::App;
+use crate::backoff::Retry;
+use crate::clock::Millis;
+use crate::failure::Failure;
+use crate::nudge::Nudges;
+
+/// How long rounds that fail wait before they are tried again: for as long as it takes.
+const AGAIN: Retry = Retry { max_attempts: u32::MAX, initial_ms: 1_000, factor: 2.0, max_ms: 30_000 };
+/// The longest sleep, after which the clock is looked at again: it may have been set.
+const LONGEST_SLEEP: Duration = Duration::from_secs(30);
+
+/// Relays, ticks and delivers until the host stops; what is under way then ends, at most for `stop_grace`.
+pub async fn run(app: &Arc<App>) {
+    let names = databases(app).await.unwrap_or_else(|failure| {
+        tracing::error!("what other plugins left to be relayed is not looked for: {failure}");
+        Vec::new()
+    });
+    let registry = app.registry();
+    let plugins = || registry.plugins.keys().chain(&names);
+    plugins().map(String::as_str).chain([HOST]).for_each(|name| app.events.published.nudge(name));
+    plugins().for_each(|name| app.events.arrived.nudge(name));
+    let relay = async |app: Arc<App>, name: String| relay::relay(&app, &name).await.map(|_| None);
+    let deliver = async |app: Arc<App>, name: String| deliver(&app, &name).await.map(|(_, due)| due);
+    tokio::join!(
+        keep_at(app, "relay", &app.events.published, relay),
+        keep_at(app, "delivery", &app.events.arrived, deliver),
+    );
+}
+
+/// One round for a plugin: its ticks, then its deliveries. Gives how many there were, and when the next is due.
+async fn deliver(app: &Arc<App>, name: &str) -> Result<(usize, Option<Millis>), Failure> {
+    let Some(plugin) = app.registry().plugins.get(name).cloned() else { return Ok((0, None)) };
+    let (ticks, next_tick) = schedule::tick(app, &plugin).await?;
+    let (tries, next_try) = delivery::deliver(app, name).await?;
+    Ok((ticks + tries, next_tick.into_iter().chain(next_try).min()))
+}
+
+/// Begins a round in each database that was nudged or has something due, one at a time in each.
+async fn keep_at<F>(app: &Arc<App>, what: &'static str, nudges: &Nudges, round: impl Fn(Arc<App>, String) -> F)
+where
+    F: Future<Output = Result<Option<Millis>, Failure>> + Send + 'static,
+{
+    let mut rounds = JoinSet::new();
+    let (mut wanted, mut busy) = (BTreeSet::new(), BTreeSet::new());
+    let mut failing: BTreeMap<String, u32> = BTreeMap::new();
+    let mut due: BTreeMap<String, Millis> = BTreeMap::new();
+    let mut ending = app.events.ending.subscribe();
+    loop {
+        let now = app.clock.now();
+        wanted.extend(due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()));
+        let free: Vec<String> = wanted.extract_if(.., |name| !busy.contains(name)).collect();
+        for name in free {
+            due.remove(&name);
+            busy.insert(name.clone());
+            let doing = round(app.clone(), name.clone());
+            rounds.spawn(async move { (name, doing.await) });
+        }
+        let earliest = due.values().min().map_or(LONGEST_SLEEP, |at| {
+            Duration::from_millis(u64::try_from(at.saturating_sub(now)).unwrap_or(0)).min(LONGEST_SLEEP)
+        });
+        tokio::select! {
+            _ = ending.wait_for(|ending| *ending) => break,
+            () = nudges.wait() => wanted.extend(nudges.take()),
+            Some(ended) = rounds.join_next() => {
+                let Ok((name, ended)) = ended else { continue };
+                busy.remove(&name);
+                match ended {
+                    Ok(next) => {
+                        failing.remove(&name);
+                        due.extend(next.map(|next| (name, next)));
+                    }
+                    Err(failure) => {
+                        let times = failing.entry(name.clone()).or_default();
+                        *times += 1;
+                        // Once, not each time.
+                        if *times == 1 {
+                            tracing::warn!(database = name, "{what} of events failed and is tried again: {failure}");
+                        }
+                        let pause = AGAIN.pause(*times, 1.0).unwrap_or(LONGEST_SLEEP);
+                        due.insert(name, after(app.clock.now(), pause));
+                    }
+                }
+            }
+            () = tokio::time::sleep(earliest) => app.events.close_idle(app.settings.lane_idle),
+        }
+    }
+    let rest = async { while rounds.join_next().await.is_some() {} };
+    if tokio::time::timeout(app.settings.stop_grace, rest).await.is_err() {
+        tracing::warn!("rounds of {what} outlasted stop_grace; what they hold is taken up after the next start");
+    }
+}
+
+/// Relays, ticks and delivers until nothing is left to do at this instant.
+///
+/// # Errors
+/// The first that comes up.
+pub async fn drain(app: &Arc<App>) -> Result<(), Failure> {
+    loop {
+        let mut done = 0;
+        for name in databases(app).await?.iter().map(String::as_str).chain([HOST]) {
+            done += relay::relay(app, name).await?;
+        }
+        let plugins: Vec<String> = app.registry().plugins.keys().cloned().collect();
+        for name in plugins {
+            done += deliver(app, &name).await?.0;
+        }
+        if done == 0 {
+            return Ok(());
+        }
+    }
+}

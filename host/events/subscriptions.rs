@@ -1,0 +1,140 @@
+//! Who subscribes to what. `host.db` knows it too, since an event reaches every subscription there was at its moment,
+//! also that of a plugin that cannot be loaded just now, or of one that has gone since.
+
+use std::sync::{Arc, PoisonError};
+
+use serde_json::Value as Json;
+
+use super::blocking;
+use crate::app::App;
+use crate::clock::Millis;
+use crate::failure::Failure;
+use crate::plugin::{EventFilter, Plugin, Registry, Subscription};
+use crate::store::deliveries::NewDelivery;
+use crate::store::host_db::HostDb;
+use crate::store::host_db::Subscribed;
+
+/// A subscription, ready to be compared with events.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Known {
+    pub row: Subscribed,
+    filter: Option<EventFilter>,
+}
+
+/// An event on its way to subscriptions.
+pub(super) struct Passing<'a> {
+    pub event_id: &'a str,
+    pub tenant: &'a str,
+    pub source: &'a str,
+    pub sender_id: &'a str,
+    pub event_type: &'a str,
+    pub subject: Option<&'a str>,
+    /// CloudEvents JSON, and the same read.
+    pub text: &'a str,
+    pub event: &'a Json,
+    /// When it was accepted or published.
+    pub at: Millis,
+}
+
+impl Known {
+    fn new(row: Subscribed) -> Self {
+        let filter = row.filter.as_deref().and_then(|text| {
+            let read = serde_json::from_str(text).map_err(|error| error.to_string());
+            // It was read once before, from plugin.json.
+            read.and_then(|filter| EventFilter::parse(&filter))
+                .inspect_err(|error| tracing::error!(plugin = row.plugin, error, "a kept filter cannot be read"))
+                .ok()
+        });
+        Self { row, filter }
+    }
+
+    /// The delivery that an event makes for this subscription, if it is for it.
+    pub(super) fn delivery(&self, passing: &Passing<'_>) -> Option<NewDelivery> {
+        let row = &self.row;
+        let wanted = row.event_type == passing.event_type
+            && row.ended_at.is_none_or(|ended| passing.at <= ended)
+            && self.filter.as_ref().is_none_or(|filter| filter.passes(passing.event));
+        wanted.then(|| NewDelivery {
+            event_id: passing.event_id.to_owned(),
+            subscription: row.name.clone(),
+            operation: format!("{}/event:{}", row.plugin, row.handler),
+            handler: row.handler.clone(),
+            tenant: passing.tenant.to_owned(),
+            source: passing.source.to_owned(),
+            sender_id: passing.sender_id.to_owned(),
+            event_type: passing.event_type.to_owned(),
+            subject: passing.subject.map(str::to_owned),
+            event: passing.text.to_owned(),
+            // A tenant has no `/` in it.
+            order_key: passing.subject.filter(|_| row.by_subject).map(|it| format!("{}/{it}", passing.tenant)),
+        })
+    }
+}
+
+/// The name of a subscription within its plugin.
+pub(super) fn name(subscription: &Subscription) -> String {
+    format!("{} {}", subscription.event_type, path(&subscription.handler))
+}
+
+/// A handler as `plugin.json` writes it: `events/video-uploaded`.
+pub(super) fn path(handler: &str) -> String {
+    format!("events/{}", handler.replace('.', "/"))
+}
+
+/// Notes in `host.db` what a set of plugins changes about the subscriptions, and gives them all. Those of a plugin
+/// whose folder does not load stay; those of one that is gone end now.
+///
+/// # Errors
+/// When the database fails.
+pub fn follow(db: &HostDb, registry: &Registry, now: Millis) -> Result<Vec<Known>, Failure> {
+    let before = db.subscriptions()?;
+    let wanted: Vec<Subscribed> = registry.plugins.values().flat_map(|plugin| of_plugin(plugin)).collect();
+    let mut changed: Vec<Subscribed> = wanted.iter().filter(|row| !before.contains(row)).cloned().collect();
+    for row in &before {
+        let goes_on = wanted.iter().any(|other| (&other.plugin, &other.name) == (&row.plugin, &row.name));
+        let unknown = !registry.plugins.contains_key(&row.plugin) && registry.broken.contains_key(&row.folder);
+        if !goes_on && !unknown && row.ended_at.is_none() {
+            changed.push(Subscribed { ended_at: Some(now), ..row.clone() });
+        }
+    }
+    if changed.is_empty() {
+        return Ok(before.into_iter().map(Known::new).collect());
+    }
+    db.change_subscriptions(&changed)?;
+    Ok(db.subscriptions()?.into_iter().map(Known::new).collect())
+}
+
+fn of_plugin(plugin: &Plugin) -> impl Iterator<Item = Subscribed> {
+    plugin.subscriptions.iter().map(|it| Subscribed {
+        plugin: plugin.id.clone(),
+        name: name(it),
+        folder: plugin.folder(),
+        event_type: it.event_type.clone(),
+        handler: it.handler.clone(),
+        filter: it.filter.as_ref().map(|filter| filter.source().to_string()),
+        by_subject: it.by_subject,
+        ended_at: None,
+    })
+}
+
+/// The same for a running host, before it goes over to the next set of plugins.
+///
+/// # Errors
+/// When the database fails; the host must then stay with the plugins it has.
+pub async fn change(app: &Arc<App>, next: Registry) -> Result<Registry, Failure> {
+    let (db, now) = (app.host_db.clone(), app.clock.now());
+    let (next, known) = blocking(move || {
+        let known = follow(&db, &next, now);
+        (next, known)
+    })
+    .await?;
+    *app.events.known.write().unwrap_or_else(PoisonError::into_inner) = Arc::new(known?);
+    Ok(next)
+}
+
+/// Has what waited for the plugins that are loaded now go on.
+pub fn resume(app: &App) {
+    let registry = app.registry();
+    let handling = registry.plugins.values().filter(|it| !it.subscriptions.is_empty() || !it.schedules.is_empty());
+    handling.for_each(|plugin| app.events.arrived.nudge(&plugin.id));
+}

@@ -1,0 +1,493 @@
+//! From a type to a JSON Schema (2020-12).
+
+use std::collections::HashMap;
+
+use serde_json::{Map, Value as Json, json};
+
+use super::read::{Item, Kind, Members, Named, Ty};
+use super::resolve::{Files, Found};
+use super::{Refused, Way, rows, tags, typed};
+use crate::schema::Schema;
+use crate::suggest;
+
+/// Types within types; more is taken for one that never ends.
+const DEPTH: usize = 100;
+
+/// What type parameters stand for.
+type Scope = HashMap<String, Json>;
+
+/// Makes one schema.
+pub(super) struct Shapes<'s> {
+    files: &'s mut Files,
+    tables: &'s Schema,
+    way: Way,
+    /// Names that are being worked on, with whether one of them was met inside of itself.
+    open: Vec<(usize, String, bool)>,
+    /// Schemas of names that hold themselves.
+    defs: Map<String, Json>,
+    /// Those names and their files, in the order in which they were met.
+    named: Vec<(usize, String)>,
+    depth: usize,
+}
+
+type Shape = Result<Json, Refused>;
+
+impl<'s> Shapes<'s> {
+    pub(super) fn new(files: &'s mut Files, tables: &'s Schema, way: Way) -> Self {
+        Self { files, tables, way, open: Vec::new(), defs: Map::new(), named: Vec::new(), depth: 0 }
+    }
+
+    /// The schema of what `handle` takes or gives. `undefined` as a result is `null`.
+    pub(super) fn whole(mut self, file: usize, ty: &Ty) -> Shape {
+        let ty = if self.way == Way::Out { promised(ty) } else { ty };
+        let (ty, undefined) = defined(ty);
+        let mut schema = match ty {
+            Some(ty) => self.shape(file, &ty, &Scope::new())?,
+            None if self.way == Way::In => return Ok(json!({})),
+            None => typed("null"),
+        };
+        if undefined && self.way == Way::Out {
+            schema = union(vec![schema, typed("null")]);
+        }
+        if !self.defs.is_empty() {
+            if !schema.is_object() {
+                schema = json!({});
+            }
+            schema["$defs"] = Json::Object(self.defs);
+        }
+        Ok(schema)
+    }
+
+    fn refuse(&self, file: usize, at: u32, message: impl Into<String>) -> Shape {
+        Err(self.files.refused(file, at, message))
+    }
+
+    fn shape(&mut self, file: usize, ty: &Ty, scope: &Scope) -> Shape {
+        self.depth += 1;
+        let shape = if self.depth > DEPTH {
+            self.refuse(file, ty.at, "this type goes on without an end")
+        } else {
+            self.shape_of(file, ty, scope)
+        };
+        self.depth -= 1;
+        shape
+    }
+
+    fn shape_of(&mut self, file: usize, ty: &Ty, scope: &Scope) -> Shape {
+        Ok(match &ty.kind {
+            Kind::Any => json!({}),
+            Kind::Never => json!(false),
+            Kind::Null => typed("null"),
+            Kind::Boolean => typed("boolean"),
+            Kind::Number => typed("number"),
+            Kind::String => typed("string"),
+            Kind::Object => json!({ "type": ["object", "array"] }),
+            Kind::BigInt if self.way == Way::Out => json!({ "type": "string", "pattern": "^-?[0-9]+$" }),
+            Kind::BigInt => {
+                return self.refuse(file, ty.at, "JSON has no bigint: take a string, and make it one with BigInt(…)");
+            }
+            Kind::Undefined => {
+                return self.refuse(
+                    file,
+                    ty.at,
+                    "JSON has no undefined here: write `name?: type` for what may be missing, and null for nothing",
+                );
+            }
+            Kind::Literal(Json::Null) => typed("null"),
+            Kind::Literal(value) => json!({ "const": value }),
+            Kind::Array(items) => json!({ "type": "array", "items": self.shape(file, items, scope)? }),
+            Kind::Tuple(items) => self.tuple(file, items, scope)?,
+            Kind::Members(members) => self.members(file, members, scope)?,
+            Kind::Union(options) => {
+                let options = options.iter().map(|ty| self.shape(file, ty, scope)).collect::<Result<Vec<_>, _>>()?;
+                union(options)
+            }
+            Kind::Intersection(parts) => {
+                let parts = parts.iter().map(|ty| self.shape(file, ty, scope)).collect::<Result<Vec<_>, _>>()?;
+                intersection(parts)
+            }
+            Kind::Named(name, arguments) => self.named(file, ty.at, name, arguments, scope)?,
+            Kind::Access(object, index) => self.access(file, ty.at, object, index, scope)?,
+            Kind::TypeOf(name) => match self.files.value(file, name) {
+                Some((home, ty)) => self.shape(home, &ty, &Scope::new())?,
+                None => {
+                    return self.refuse(
+                        file,
+                        ty.at,
+                        format!("`typeof {name}` is known only of constants: a literal, or one written `as const`"),
+                    );
+                }
+            },
+            Kind::KeyOf(object) => {
+                let object = self.shape(file, object, scope)?;
+                match properties(&object) {
+                    Some(names) => one_of(names.keys().map(|name| json!(name)).collect()),
+                    None => return self.refuse(file, ty.at, "`keyof` is known only of types with named members"),
+                }
+            }
+            Kind::Other(what) => return self.refuse(file, ty.at, format!("no JSON Schema says {what}")),
+        })
+    }
+
+    fn tuple(&mut self, file: usize, items: &[Item], scope: &Scope) -> Shape {
+        let (mut prefix, mut least, mut rest) = (Vec::new(), 0, json!(false));
+        for item in items {
+            let shape = self.shape(file, &item.ty, scope)?;
+            if item.rest {
+                rest = shape.get("items").cloned().unwrap_or_else(|| json!({}));
+            } else if rest == json!(false) {
+                prefix.push(shape);
+                least += usize::from(!item.optional);
+            } else {
+                return self.refuse(file, item.ty.at, "a tuple that goes on behind its rest");
+            }
+        }
+        let mut schema = json!({ "type": "array", "minItems": least });
+        if rest == json!(false) {
+            schema["maxItems"] = json!(prefix.len());
+        } else {
+            schema["items"] = rest;
+        }
+        if !prefix.is_empty() {
+            schema["prefixItems"] = Json::Array(prefix);
+        }
+        Ok(schema)
+    }
+
+    fn members(&mut self, file: usize, members: &Members, scope: &Scope) -> Shape {
+        let (mut properties, mut required) = (Map::new(), Vec::new());
+        for member in &members.named {
+            let (ty, undefined) = defined(&member.ty);
+            let Some(ty) = ty else { continue };
+            let schema = self.shape(file, &ty, scope)?;
+            let schema = match tags::add(&member.doc, schema) {
+                Ok(schema) => schema,
+                Err(why) => return self.refuse(file, member.ty.at, format!("`{}` {why}", member.name)),
+            };
+            properties.insert(member.name.clone(), schema);
+            if !member.optional && !undefined {
+                required.push(json!(member.name));
+            }
+        }
+        let mut schema = typed("object");
+        if !properties.is_empty() {
+            schema["properties"] = Json::Object(properties);
+        }
+        if !required.is_empty() {
+            schema["required"] = Json::Array(required);
+        }
+        if let Some(index) = &members.index {
+            schema["additionalProperties"] = self.shape(file, index, scope)?;
+        }
+        Ok(schema)
+    }
+
+    fn named(&mut self, file: usize, at: u32, name: &str, arguments: &[Ty], scope: &Scope) -> Shape {
+        if let Some(given) = scope.get(name) {
+            return Ok(given.clone());
+        }
+        match self.files.find(file, name) {
+            Found::Type(home, local, named) => {
+                let arguments =
+                    arguments.iter().map(|ty| self.shape(file, ty, scope)).collect::<Result<Vec<_>, _>>()?;
+                self.declared(home, &local, &named, arguments)
+            }
+            Found::Sdk(name) => self.of_sdk(file, at, &name, arguments),
+            Found::Lost(why) => self.refuse(file, at, why),
+            Found::Nothing => self.own(file, at, name, arguments, scope),
+        }
+    }
+
+    /// The type that a declaration gives for these arguments.
+    fn declared(&mut self, home: usize, name: &str, named: &Named, arguments: Vec<Json>) -> Shape {
+        let plain = arguments.is_empty();
+        if plain && let Some(open) = self.open.iter_mut().find(|(file, open, _)| *file == home && open == name) {
+            open.2 = true;
+            return Ok(json!({ "$ref": format!("#/$defs/{}", self.def(home, name)) }));
+        }
+        let mut scope = Scope::new();
+        let mut given = arguments.into_iter();
+        for (parameter, default) in &named.parameters {
+            let value = match (given.next(), default) {
+                (Some(value), _) => value,
+                (None, Some(default)) => self.shape(home, default, &scope.clone())?,
+                (None, None) => json!({}),
+            };
+            scope.insert(parameter.clone(), value);
+        }
+        if plain {
+            self.open.push((home, name.to_owned(), false));
+        }
+        let shape = self.body(home, name, named, &scope);
+        let met = plain && self.open.pop().is_some_and(|(.., met)| met);
+        let shape = shape?;
+        if !met {
+            return Ok(shape);
+        }
+        let def = self.def(home, name);
+        self.defs.insert(def.clone(), shape);
+        Ok(json!({ "$ref": format!("#/$defs/{def}") }))
+    }
+
+    fn body(&mut self, home: usize, name: &str, named: &Named, scope: &Scope) -> Shape {
+        let mut parts = named.extends.iter().map(|ty| self.shape(home, ty, scope)).collect::<Result<Vec<_>, _>>()?;
+        parts.push(self.shape(home, &named.ty, scope)?);
+        let shape = if parts.len() == 1 { parts.remove(0) } else { intersection(parts) };
+        match tags::add(&named.doc, shape) {
+            Ok(shape) => Ok(shape),
+            Err(why) => self.refuse(home, named.ty.at, format!("`{name}` {why}")),
+        }
+    }
+
+    /// The name under which a declaration stands in `$defs`: its own, with a number where files share it.
+    fn def(&mut self, home: usize, name: &str) -> String {
+        let at = self.named.iter().position(|it| *it == (home, name.to_owned())).unwrap_or_else(|| {
+            self.named.push((home, name.to_owned()));
+            self.named.len() - 1
+        });
+        match self.named[..at].iter().filter(|(_, other)| other == name).count() {
+            0 => name.to_owned(),
+            others => format!("{name}_{}", others + 1),
+        }
+    }
+
+    fn of_sdk(&mut self, file: usize, at: u32, name: &str, arguments: &[Ty]) -> Shape {
+        let table = match arguments {
+            [Ty { kind: Kind::Literal(Json::String(table)), .. }] if ["Row", "NewRow"].contains(&name) => table,
+            _ => return self.refuse(file, at, format!("`{name}` of the SDK is nothing that a call carries")),
+        };
+        let Some(found) = self.tables.tables.get(table) else {
+            let near = suggest::hint(table, self.tables.tables.keys().map(String::as_str));
+            return self.refuse(file, at, format!("there is no table `{table}` in schema.sql{near}"));
+        };
+        Ok(if name == "Row" { rows::row(found) } else { rows::new_row(found) })
+    }
+
+    /// Types of the language's own library.
+    fn own(&mut self, file: usize, at: u32, name: &str, arguments: &[Ty], scope: &Scope) -> Shape {
+        let mut given = arguments.iter().map(|ty| self.shape(file, ty, scope)).collect::<Result<Vec<_>, _>>()?;
+        given.reverse();
+        let (first, second) = (given.pop(), given.pop());
+        let out = self.way == Way::Out;
+        match (name, first, second) {
+            ("Array" | "ReadonlyArray", Some(items), None) => Ok(json!({ "type": "array", "items": items })),
+            ("Readonly" | "Awaited", Some(it), None) => Ok(it),
+            ("NonNullable", Some(it), None) => Ok(without_null(it)),
+            ("Date", None, None) if out => Ok(json!({ "type": "string", "format": "date-time" })),
+            ("Uint8Array", ..) if out => Ok(json!({ "type": "string", "contentEncoding": "base64" })),
+            ("Date", ..) => self.refuse(file, at, "JSON has no Date: take a string, with @format date-time"),
+            ("Uint8Array", ..) => self.refuse(file, at, "JSON has no bytes: take a string, in base64"),
+            ("Record", Some(keys), Some(values)) => match literals(&keys) {
+                Some(names) => {
+                    let names: Vec<&str> = names.iter().filter_map(Json::as_str).collect();
+                    let properties: Map<String, Json> =
+                        names.iter().map(|name| ((*name).to_owned(), values.clone())).collect();
+                    Ok(json!({ "type": "object", "properties": properties, "required": names }))
+                }
+                None if keys == typed("string") => Ok(json!({ "type": "object", "additionalProperties": values })),
+                None => self.refuse(file, at, "a Record has string keys, or names"),
+            },
+            ("Partial" | "Required" | "Pick" | "Omit", Some(object), keys) => {
+                match changed(name, &object, keys.as_ref()) {
+                    Some(schema) => Ok(schema),
+                    None => self.refuse(file, at, format!("`{name}` is known only of types with named members")),
+                }
+            }
+            ("Exclude" | "Extract", Some(from), Some(what)) => match (literals(&from), literals(&what)) {
+                (Some(from), Some(what)) => {
+                    let keep = from.into_iter().filter(|value| what.contains(value) == (name == "Extract"));
+                    Ok(one_of(keep.collect()))
+                }
+                _ => self.refuse(file, at, format!("`{name}` is known only of literals")),
+            },
+            _ => self.refuse(
+                file,
+                at,
+                format!("`{name}` is not declared in the plugin, or is nothing that JSON can carry"),
+            ),
+        }
+    }
+
+    fn access(&mut self, file: usize, at: u32, object: &Ty, index: &Ty, scope: &Scope) -> Shape {
+        let object = self.shape(file, object, scope)?;
+        if matches!(index.kind, Kind::Number) {
+            let items = object.get("prefixItems").and_then(Json::as_array).cloned();
+            let items = items.or_else(|| object.get("items").map(|items| vec![items.clone()]));
+            return items
+                .map_or_else(|| self.refuse(file, at, "`[number]` is known only of arrays"), |it| Ok(union(it)));
+        }
+        let index = self.shape(file, index, scope)?;
+        let names = literals(&index).unwrap_or_default();
+        let found: Option<Vec<Json>> =
+            names.iter().map(|name| properties(&object)?.get(name.as_str()?).cloned()).collect();
+        match found.filter(|found| !found.is_empty()) {
+            Some(found) => Ok(union(found)),
+            None => self.refuse(file, at, "a member of a type is known only by a name that is there"),
+        }
+    }
+}
+
+/// What a promise is of; the type itself where it is none.
+fn promised(ty: &Ty) -> &Ty {
+    if let Kind::Named(name, arguments) = &ty.kind
+        && name == "Promise"
+    {
+        return arguments.first().map_or(ty, promised);
+    }
+    ty
+}
+
+/// A type without `undefined`, and whether that was in it.
+fn defined(ty: &Ty) -> (Option<Ty>, bool) {
+    if matches!(ty.kind, Kind::Undefined) {
+        return (None, true);
+    }
+    let Kind::Union(options) = &ty.kind else { return (Some(ty.clone()), false) };
+    let kept: Vec<Ty> = options.iter().filter(|ty| !matches!(ty.kind, Kind::Undefined)).cloned().collect();
+    let undefined = kept.len() < options.len();
+    (Some(Ty { kind: Kind::Union(kept), at: ty.at }), undefined)
+}
+
+fn properties(schema: &Json) -> Option<&Map<String, Json>> {
+    schema.get("properties").and_then(Json::as_object)
+}
+
+/// The values of a schema that is a choice of literals.
+fn literals(schema: &Json) -> Option<Vec<Json>> {
+    if let Some(value) = schema.get("const") {
+        return Some(vec![value.clone()]);
+    }
+    schema.get("enum").and_then(Json::as_array).cloned()
+}
+
+/// A choice of literals.
+fn one_of(mut values: Vec<Json>) -> Json {
+    if values.len() == 1 {
+        return json!({ "const": values.remove(0) });
+    }
+    json!({ "enum": values })
+}
+
+/// The kinds of a schema that says nothing but those.
+fn kinds(schema: &Json) -> Option<Vec<Json>> {
+    let members = schema.as_object().filter(|members| members.len() == 1)?;
+    let kinds = members.get("type")?;
+    Some(kinds.as_array().cloned().unwrap_or_else(|| vec![kinds.clone()]))
+}
+
+/// One of several.
+fn union(options: Vec<Json>) -> Json {
+    let mut flat: Vec<Json> = Vec::new();
+    for option in options {
+        // A choice inside of a choice is the same choice.
+        let inner = option.as_object().filter(|members| members.len() == 1).and_then(|members| members.get("anyOf"));
+        match inner.and_then(Json::as_array) {
+            Some(inner) => flat.extend(inner.iter().cloned()),
+            None => flat.push(option),
+        }
+    }
+    let mut seen = Vec::new();
+    flat.retain(|option| {
+        !seen.contains(option) && {
+            seen.push(option.clone());
+            true
+        }
+    });
+    if flat.iter().any(|option| *option == json!({})) {
+        return json!({});
+    }
+    flat.retain(|option| *option != json!(false));
+    if flat.len() == 1 {
+        return flat.remove(0);
+    }
+    let null = typed("null");
+    let values = |option: &Json| if *option == null { Some(vec![Json::Null]) } else { literals(option) };
+    if let Some(values) = flat.iter().map(values).collect::<Option<Vec<_>>>()
+        && flat.iter().any(|option| *option != null)
+    {
+        return one_of(values.concat());
+    }
+    if let Some(all) = flat.iter().map(kinds).collect::<Option<Vec<_>>>() {
+        let mut all = all.concat();
+        let mut seen = Vec::new();
+        all.retain(|kind| {
+            !seen.contains(kind) && {
+                seen.push(kind.clone());
+                true
+            }
+        });
+        return json!({ "type": all });
+    }
+    json!({ "anyOf": flat })
+}
+
+/// All of several: objects are put together.
+fn intersection(parts: Vec<Json>) -> Json {
+    let plain = |part: &Json| {
+        let known = ["type", "properties", "required", "description"];
+        part.get("type") == Some(&json!("object"))
+            && part.as_object().is_some_and(|members| members.keys().all(|key| known.contains(&key.as_str())))
+    };
+    if !parts.iter().all(plain) {
+        return json!({ "allOf": parts });
+    }
+    let (mut named, mut required) = (Map::new(), Vec::new());
+    for part in &parts {
+        for (name, schema) in properties(part).into_iter().flatten() {
+            let both = match named.remove(name) {
+                Some(before) if before != *schema => json!({ "allOf": [before, schema] }),
+                _ => schema.clone(),
+            };
+            named.insert(name.clone(), both);
+        }
+        for name in part.get("required").and_then(Json::as_array).into_iter().flatten() {
+            if !required.contains(name) {
+                required.push(name.clone());
+            }
+        }
+    }
+    let mut schema = json!({ "type": "object", "properties": named });
+    if !required.is_empty() {
+        schema["required"] = Json::Array(required);
+    }
+    schema
+}
+
+fn without_null(mut schema: Json) -> Json {
+    let is_null = |it: &Json| *it == typed("null") || *it == json!("null") || it.is_null();
+    for list in ["anyOf", "enum", "type"] {
+        if let Some(all) = schema.get_mut(list).and_then(Json::as_array_mut) {
+            all.retain(|it| !is_null(it));
+        }
+    }
+    schema
+}
+
+/// `Partial`, `Required`, `Pick` and `Omit`.
+fn changed(how: &str, object: &Json, keys: Option<&Json>) -> Option<Json> {
+    let named = properties(object)?;
+    let empty = Vec::new();
+    let required = object.get("required").and_then(Json::as_array).unwrap_or(&empty);
+    let keep = |name: &str| match (how, keys.and_then(literals)) {
+        ("Pick", Some(names)) => names.contains(&json!(name)),
+        ("Omit", Some(names)) => !names.contains(&json!(name)),
+        _ => true,
+    };
+    let needed = |name: &str| match how {
+        "Partial" => false,
+        "Required" => true,
+        _ => required.contains(&json!(name)),
+    };
+    let kept: Map<String, Json> =
+        named.iter().filter(|(name, _)| keep(name)).map(|(name, schema)| (name.clone(), schema.clone())).collect();
+    let required: Vec<&String> = kept.keys().filter(|name| needed(name)).collect();
+    let mut schema = object.clone();
+    let members = schema.as_object_mut()?;
+    if required.is_empty() {
+        members.remove("required");
+    } else {
+        members.insert("required".to_owned(), json!(required));
+    }
+    members.insert("properties".to_owned(), Json::Object(kept));
+    Some(schema)
+}

@@ -1,0 +1,187 @@
+//! JSDoc comments: a description, and tags that say more than a type can.
+
+use serde_json::{Map, Value as Json};
+
+use crate::suggest;
+
+/// What a comment says.
+#[derive(Clone, Debug, Default)]
+pub(super) struct Doc {
+    pub text: String,
+    /// Name and the rest of the line, in order.
+    pub tags: Vec<(String, String)>,
+}
+
+/// What a tag's value is, and which JSON types it holds of (empty: any).
+#[derive(Clone, Copy)]
+enum Value {
+    Count,
+    Number,
+    Pattern,
+    Text,
+    Flag,
+    Json,
+}
+
+const STRING: &[&str] = &["string"];
+const NUMBER: &[&str] = &["number", "integer"];
+const ARRAY: &[&str] = &["array"];
+const OBJECT: &[&str] = &["object"];
+
+/// The keywords of JSON Schema that a tag can give.
+const KEYWORDS: [(&str, Value, &[&str]); 20] = [
+    ("minLength", Value::Count, STRING),
+    ("maxLength", Value::Count, STRING),
+    ("pattern", Value::Pattern, STRING),
+    ("format", Value::Text, STRING),
+    ("minimum", Value::Number, NUMBER),
+    ("maximum", Value::Number, NUMBER),
+    ("exclusiveMinimum", Value::Number, NUMBER),
+    ("exclusiveMaximum", Value::Number, NUMBER),
+    ("multipleOf", Value::Number, NUMBER),
+    ("integer", Value::Flag, NUMBER),
+    ("minItems", Value::Count, ARRAY),
+    ("maxItems", Value::Count, ARRAY),
+    ("uniqueItems", Value::Flag, ARRAY),
+    ("minProperties", Value::Count, OBJECT),
+    ("maxProperties", Value::Count, OBJECT),
+    ("additionalProperties", Value::Json, OBJECT),
+    ("default", Value::Json, &[]),
+    ("example", Value::Json, &[]),
+    ("title", Value::Text, &[]),
+    ("deprecated", Value::Flag, &[]),
+];
+
+/// Reads a comment, delimiters included.
+pub(super) fn read(comment: &str) -> Doc {
+    let inner = comment.trim_start_matches('/').trim_start_matches('*');
+    let inner = inner.trim_end_matches('/').trim_end_matches('*');
+    let mut doc = Doc::default();
+    let mut text: Vec<&str> = Vec::new();
+    for line in inner.lines() {
+        let line = line.trim();
+        let line = line.strip_prefix('*').map_or(line, |rest| rest.strip_prefix(' ').unwrap_or(rest));
+        // Several tags may stand in one line: `@minimum 1 @maximum 5`; a pattern may hold an `@`.
+        for part in parts(line) {
+            match part.strip_prefix('@') {
+                Some(tag) => {
+                    let (name, rest) = tag.split_once(char::is_whitespace).unwrap_or((tag, ""));
+                    doc.tags.push((name.to_owned(), rest.trim().to_owned()));
+                }
+                None if doc.tags.is_empty() => text.push(part.trim()),
+                // The further lines of a tag's text.
+                None => {}
+            }
+        }
+    }
+    doc.text = text.join(" ").split_whitespace().collect::<Vec<_>>().join(" ");
+    doc
+}
+
+/// Cuts a line where a known tag begins after a space.
+fn parts(line: &str) -> Vec<&str> {
+    let mut cuts = vec![0];
+    for (at, _) in line.match_indices(" @") {
+        let word: String = line[at + 2..].chars().take_while(char::is_ascii_alphabetic).collect();
+        let free = !line.trim_start().starts_with("@pattern") && !line.trim_start().starts_with("@example");
+        if free && KEYWORDS.iter().any(|(name, ..)| *name == word) {
+            cuts.push(at + 1);
+        }
+    }
+    cuts.push(line.len());
+    cuts.windows(2).map(|pair| line[pair[0]..pair[1]].trim()).filter(|part| !part.is_empty()).collect()
+}
+
+/// Puts a comment into a schema.
+///
+/// # Errors
+/// What is wrong with a tag.
+pub(super) fn add(doc: &Doc, mut schema: Json) -> Result<Json, String> {
+    let mut about = Map::new();
+    for (name, text) in &doc.tags {
+        let Some((keyword, kind, holds_of)) = KEYWORDS.iter().find(|(known, ..)| known == name) else {
+            let near = suggest::hint(name, KEYWORDS.iter().map(|(known, ..)| *known));
+            if near.is_empty() {
+                continue;
+            }
+            return Err(format!("has the tag `@{name}`, which says nothing here{near}"));
+        };
+        let value = value(keyword, *kind, text)?;
+        if holds_of.is_empty() {
+            let (keyword, value) =
+                if *keyword == "example" { ("examples", Json::Array(vec![value])) } else { (*keyword, value) };
+            match (about.get_mut(keyword), value) {
+                (Some(Json::Array(all)), Json::Array(more)) => all.extend(more),
+                (_, value) => drop(about.insert(keyword.to_owned(), value)),
+            }
+        } else if !constrain(&mut schema, keyword, &value, holds_of) {
+            let of = holds_of.first().copied().unwrap_or_default();
+            return Err(format!("has the tag `@{name}`, which holds of {of}s only"));
+        }
+    }
+    if !doc.text.is_empty() {
+        about.insert("description".to_owned(), Json::String(doc.text.clone()));
+    }
+    if about.is_empty() {
+        return Ok(schema);
+    }
+    // `true` with a description is an object, too.
+    let mut whole = if let Json::Object(members) = schema { members } else { Map::new() };
+    whole.extend(about);
+    Ok(Json::Object(whole))
+}
+
+fn value(name: &str, kind: Value, text: &str) -> Result<Json, String> {
+    let wrong = |right: &str| format!("has the tag `@{name} {text}`: write {right}");
+    match kind {
+        Value::Count => text.parse::<u64>().map(Json::from).map_err(|_| wrong(&format!("`@{name} 1`"))),
+        Value::Number => match serde_json::from_str(text) {
+            Ok(number @ Json::Number(_)) => Ok(number),
+            Ok(_) | Err(_) => Err(wrong(&format!("`@{name} 1`"))),
+        },
+        Value::Pattern => {
+            let pattern = text.strip_prefix('/').and_then(|rest| rest.strip_suffix('/')).unwrap_or(text);
+            if pattern.is_empty() { Err(wrong("`@pattern ^[a-z]+$`")) } else { Ok(Json::from(pattern)) }
+        }
+        Value::Text if text.is_empty() => Err(wrong(&format!("what it is after `@{name}`"))),
+        Value::Text => Ok(Json::from(text)),
+        Value::Flag => match text {
+            "false" => Ok(Json::Bool(false)),
+            _ => Ok(Json::Bool(true)),
+        },
+        // An example is often a bare word.
+        Value::Json if name == "example" => Ok(serde_json::from_str(text).unwrap_or_else(|_| Json::from(text))),
+        Value::Json => serde_json::from_str(text).map_err(|_| wrong("a JSON value after it")),
+    }
+}
+
+/// Adds a keyword wherever the schema has a type that it holds of; gives whether there was one.
+fn constrain(schema: &mut Json, keyword: &str, value: &Json, holds_of: &[&str]) -> bool {
+    let Some(members) = schema.as_object_mut() else { return false };
+    let mut done = false;
+    for list in ["anyOf", "allOf"] {
+        for part in members.get_mut(list).and_then(Json::as_array_mut).into_iter().flatten() {
+            done |= constrain(part, keyword, value, holds_of);
+        }
+    }
+    let fits = |kind: &Json| kind.as_str().is_some_and(|kind| holds_of.contains(&kind));
+    let here = match members.get("type") {
+        Some(Json::Array(kinds)) => kinds.iter().any(fits),
+        Some(kind) => fits(kind),
+        None => false,
+    };
+    if !here {
+        return done;
+    }
+    if keyword == "integer" {
+        match members.get_mut("type") {
+            Some(Json::Array(kinds)) => {
+                kinds.iter_mut().filter(|kind| *kind == "number").for_each(|kind| *kind = "integer".into())
+            }
+            _ => drop(members.insert("type".to_owned(), Json::from("integer"))),
+        }
+    } else {
+        members.insert(keyword.to_owned(), value.clone());
+    }
+    true
+}

@@ -1,0 +1,194 @@
+//! Deliveries: one row for each event and subscription of a plugin. Every change of claimed work names owner and
+//! attempt; where no row is left to change, another has taken it over.
+
+use tokio_postgres::Row;
+
+use super::{StoreError, Tx, count, get, instant, many, marks, most, number, optional, text};
+use crate::clock::Millis;
+use crate::query::Cell;
+use crate::store::deliveries::{Claimed, Hold, Lost, NewDelivery, Next};
+
+mod admin;
+
+pub use admin::{clear, discard, find, list, replay};
+
+fn table(tx: &Tx) -> String {
+    tx.shared.table("_oncehost_deliveries")
+}
+
+/// `UPDATE` the deliveries; `rest` is what stands behind the table's name.
+fn update(tx: &Tx, rest: &str, params: &[Cell]) -> Result<usize, StoreError> {
+    tx.changed(&format!("UPDATE {} SET {rest}", table(tx)), params).map(many)
+}
+
+/// Where a try holds its delivery; [`held`] gives the first three parameters.
+const HELD: &str = "id = $1 AND owner = $2 AND attempts = $3 AND state = 'running'";
+
+fn held(hold: &Hold) -> Vec<Cell> {
+    vec![number(hold.id), text(&hold.owner), number(hold.attempt)]
+}
+
+/// Adds a delivery, once for each event and subscription; gives whether it is new.
+pub fn add(tx: &Tx, new: &NewDelivery, now: Millis) -> Result<bool, StoreError> {
+    let table = table(tx);
+    let sql = format!(
+        "INSERT INTO {table} (event_id, subscription, operation, handler, tenant, source, sender_id, type, subject, \
+         event, order_key, state, attempts, lost, due_at, created_at) \
+         VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::text, \
+         CASE WHEN $11::text IS NOT NULL AND EXISTS (SELECT 1 FROM {table} WHERE subscription = $2 \
+         AND order_key = $11::text AND state IN ('waiting', 'behind', 'running')) THEN 'behind' ELSE 'waiting' END, \
+         0, 0, $12, $12) ON CONFLICT (event_id, subscription) DO NOTHING"
+    );
+    let params = [
+        text(&new.event_id),
+        text(&new.subscription),
+        text(&new.operation),
+        text(&new.handler),
+        text(&new.tenant),
+        text(&new.source),
+        text(&new.sender_id),
+        text(&new.event_type),
+        optional(new.subject.as_deref()),
+        text(&new.event),
+        optional(new.order_key.as_deref()),
+        number(now),
+    ];
+    Ok(tx.changed(&sql, &params)? == 1)
+}
+
+/// Claims at most `limit` deliveries of a subscription that are due, the longest due first, less those that another
+/// host takes at this moment, and counts their tries. One that lost its host in a try comes alone, as
+/// [`crate::store::deliveries::claim`] says.
+pub fn claim(
+    tx: &Tx,
+    subscription: &str,
+    limit: usize,
+    owner: &str,
+    lease_until: Millis,
+    now: Millis,
+    first: bool,
+) -> Result<(Vec<Claimed>, bool), StoreError> {
+    let sql = format!(
+        "SELECT id, event_id, subscription, operation, handler, tenant, event, attempts + 1, lost FROM {} \
+         WHERE subscription = $1 AND state = 'waiting' AND due_at <= $2 ORDER BY due_at, id LIMIT $3 \
+         FOR UPDATE SKIP LOCKED",
+        table(tx)
+    );
+    let found = tx.query(&sql, &[text(subscription), number(now), most(limit)])?;
+    let found = found.iter().map(|row| Ok((claimed(row)?, get::<i64>(row, 8)? > 0)));
+    let mut found = found.collect::<Result<Vec<(Claimed, bool)>, StoreError>>()?;
+    let at = found.iter().position(|(_, lost)| *lost);
+    let alone = at == Some(0);
+    if let Some(at) = at {
+        found.truncate(if alone { usize::from(first) } else { at });
+    }
+    if !found.is_empty() {
+        let rest = format!(
+            "state = 'running', attempts = attempts + 1, owner = $1, lease_until = $2, tried_at = $3 WHERE id IN ({})",
+            marks(4, found.len())
+        );
+        let ids = found.iter().map(|(claimed, _)| number(claimed.id));
+        let params: Vec<Cell> = [text(owner), number(lease_until), number(now)].into_iter().chain(ids).collect();
+        update(tx, &rest, &params)?;
+    }
+    Ok((found.into_iter().map(|(claimed, _)| claimed).collect(), alone))
+}
+
+fn claimed(row: &Row) -> Result<Claimed, StoreError> {
+    Ok(Claimed {
+        id: get(row, 0)?,
+        event_id: get(row, 1)?,
+        subscription: get(row, 2)?,
+        operation: get(row, 3)?,
+        handler: get(row, 4)?,
+        tenant: get(row, 5)?,
+        event: get(row, 6)?,
+        attempt: count(row, 7)?,
+    })
+}
+
+/// Whether a try still holds its delivery.
+pub fn is_held(tx: &Tx, hold: &Hold) -> Result<bool, StoreError> {
+    Ok(!tx.query(&format!("SELECT 1 FROM {} WHERE {HELD}", table(tx)), &held(hold))?.is_empty())
+}
+
+/// Holds claimed deliveries for longer.
+pub fn extend(tx: &Tx, holds: &[Hold], lease_until: Millis) -> Result<(), StoreError> {
+    let rest = format!("lease_until = $4 WHERE {HELD}");
+    holds.iter().try_for_each(|hold| update(tx, &rest, &[held(hold), vec![number(lease_until)]].concat()).map(drop))
+}
+
+/// Ends a delivery that was handled; gives whether it was still held.
+pub fn done(tx: &Tx, hold: &Hold, now: Millis) -> Result<bool, StoreError> {
+    let rest = format!("state = 'done', error = NULL, ended_at = $4, owner = NULL, lease_until = NULL WHERE {HELD}");
+    let ended = update(tx, &rest, &[held(hold), vec![number(now)]].concat())? == 1;
+    if ended {
+        next_in_turn(tx, hold.id)?;
+    }
+    Ok(ended)
+}
+
+/// Ends a try that failed; gives whether the delivery was still held.
+pub fn failed(tx: &Tx, hold: &Hold, error: &str, next: Next, now: Millis) -> Result<bool, StoreError> {
+    let (state, due, uncounted) = match next {
+        Next::Again(due) => ("waiting", due, 0),
+        Next::Uncounted(due) => ("waiting", due, 1),
+        Next::Dead => ("dead", now, 0),
+    };
+    let dead = next == Next::Dead;
+    let rest = format!(
+        "state = $4, due_at = $5, error = $6, ended_at = $7, owner = NULL, lease_until = NULL, \
+         attempts = attempts - $8 WHERE {HELD}"
+    );
+    let outcome = vec![text(state), number(due), text(error), instant(dead.then_some(now)), number(uncounted)];
+    let changed = update(tx, &rest, &[held(hold), outcome].concat())? == 1;
+    if changed && dead {
+        next_in_turn(tx, hold.id)?;
+    }
+    Ok(changed)
+}
+
+/// Lets the next delivery in the turn of one that ended go.
+fn next_in_turn(tx: &Tx, ended: i64) -> Result<(), StoreError> {
+    let table = table(tx);
+    let rest = format!(
+        "state = 'waiting' WHERE state = 'behind' AND id = (SELECT next.id FROM {table} AS ended \
+         JOIN {table} AS next ON next.subscription = ended.subscription AND next.order_key = ended.order_key \
+         AND next.state IN ('waiting', 'behind', 'running') \
+         WHERE ended.id = $1 AND ended.order_key IS NOT NULL ORDER BY next.id LIMIT 1)"
+    );
+    update(tx, &rest, &[number(ended)]).map(drop)
+}
+
+/// Deliveries whose lease ran out. Those of other owners stay: hosts that live extend them, and those of dead ones run
+/// out by themselves.
+pub fn lost(tx: &Tx, _owner: &str, now: Millis) -> Result<Vec<Lost>, StoreError> {
+    let sql = format!(
+        "SELECT id, owner, attempts, subscription FROM {} WHERE state = 'running' AND lease_until <= $1 \
+         ORDER BY lease_until, id LIMIT 1000",
+        table(tx)
+    );
+    let found = tx.query(&sql, &[number(now)])?;
+    let lost = found.iter().map(|row| {
+        let hold = Hold { id: get(row, 0)?, owner: get(row, 1)?, attempt: count(row, 2)? };
+        Ok(Lost { hold, subscription: get(row, 3)? })
+    });
+    lost.collect()
+}
+
+/// Ends a try that was lost, as [`failed`] does, and notes that its host went with it.
+pub fn recover(tx: &Tx, lost: &Lost, error: &str, next: Next, now: Millis) -> Result<(), StoreError> {
+    if failed(tx, &lost.hold, error, next, now)? {
+        update(tx, "lost = lost + 1 WHERE id = $1", &[number(lost.hold.id)])?;
+    }
+    Ok(())
+}
+
+/// When the next delivery of a subscription is due; `None` when none waits.
+pub fn next_due(tx: &Tx, subscription: &str) -> Result<Option<Millis>, StoreError> {
+    let sql = format!(
+        "SELECT due_at FROM {} WHERE subscription = $1 AND state = 'waiting' ORDER BY due_at LIMIT 1",
+        table(tx)
+    );
+    tx.query(&sql, &[text(subscription)])?.first().map(|row| get(row, 0)).transpose()
+}

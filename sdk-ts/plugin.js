@@ -1,0 +1,2 @@
+// There is nothing here at run time: what plugins import from '@oncehost/sdk/plugin' are types.
+export {}

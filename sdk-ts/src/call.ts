@@ -1,0 +1,88 @@
+import type { Context } from './context.ts'
+import { asObject, OncehostError, refusal, unavailable } from './errors.ts'
+import { keyHeader } from './key.ts'
+import { delay, limited, pause, reasonOf } from './patience.ts'
+
+/** One call, whatever its types. */
+export interface Call {
+  plugin: string
+  action: string
+  input: unknown
+  idempotencyKey?: string | undefined
+  read?: boolean | undefined
+  deadline?: number | undefined
+  signal?: AbortSignal | undefined
+}
+
+/** What {@link invokeRaw} gives. */
+export interface Reply<T> {
+  /** What the handler gave. */
+  readonly data: T
+  /** The host had done this before, and gave the reply that it had recorded. */
+  readonly replayed: boolean
+  /** Until when the host keeps the reply under the key. */
+  readonly expires: Date | undefined
+  /** By this the host's log knows the call. */
+  readonly requestId: string | undefined
+  /** How many requests it took. */
+  readonly tries: number
+}
+
+/** Does a call, with as many tries as it takes and may take. Key and body are made once, before the first. */
+export async function call<T>(ctx: Context, given: Call): Promise<Reply<T>> {
+  const { plugin, action, input, idempotencyKey, signal } = given
+  const url = `${ctx.baseUrl}/plugins/${encodeURIComponent(plugin)}/invoke/${encodeURIComponent(action)}`
+  const own: Record<string, string> = { 'content-type': 'application/json' }
+  if (idempotencyKey !== undefined) own['idempotency-key'] = keyHeader(idempotencyKey)
+  const body = JSON.stringify(input === undefined ? {} : input)
+  const patient = idempotencyKey !== undefined || given.read === true
+  const end = Date.now() + (given.deadline ?? ctx.deadline)
+  for (let tries = 1; ; tries += 1) {
+    if (signal?.aborted) throw reasonOf(signal)
+    const tried = await attempt<T>(ctx, url, { ...(await ctx.headers()), ...own }, body, end, signal)
+    if ('reply' in tried) return { ...tried.reply, tries }
+    const wait = delay(ctx, tries, tried.retryAfter)
+    if (!patient || !tried.error.retryable || Date.now() + wait >= end) throw tried.error
+    await pause(wait, signal)
+  }
+}
+
+type Tried<T> =
+  | { reply: Omit<Reply<T>, 'tries'> }
+  | { error: OncehostError; retryAfter?: string | null }
+
+/** One request. Throws only the caller's own wish to stop. */
+async function attempt<T>(
+  ctx: Context,
+  url: string,
+  headers: Record<string, string>,
+  body: string,
+  end: number,
+  signal: AbortSignal | undefined,
+): Promise<Tried<T>> {
+  const limit = limited(signal, Math.min(ctx.tryTimeout, Math.max(0, end - Date.now())))
+  try {
+    const response = await ctx.fetch(url, { method: 'POST', headers, body, signal: limit.signal })
+    const text = await response.text()
+    if (!response.ok) return { error: refusal(response, text), retryAfter: response.headers.get('retry-after') }
+    const answer = asObject(text)
+    const requestId = response.headers.get('x-request-id') ?? undefined
+    if (answer === undefined || !('data' in answer)) {
+      return { error: unavailable('the answer is not the host\'s, or was cut off', { status: response.status, requestId }) }
+    }
+    const expires = response.headers.get('idempotency-expires')
+    return {
+      reply: {
+        data: answer['data'] as T,
+        replayed: response.headers.get('idempotent-replayed') === 'true',
+        expires: expires ? new Date(expires) : undefined,
+        requestId,
+      },
+    }
+  } catch (cause) {
+    if (signal?.aborted) throw reasonOf(signal)
+    return { error: unavailable('no answer came; whether the work was done is for another try under the same key to find out', { cause }) }
+  } finally {
+    limit.end()
+  }
+}

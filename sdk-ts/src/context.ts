@@ -1,0 +1,47 @@
+/** Where calls go, who makes them, and how patient they are. Made by {@link createContext}. */
+export interface ContextOptions {
+  /** Where the host is: `https://host.example`, with a path in front of its own where there is one. */
+  baseUrl: string | URL
+  /** The credentials, or what gives them; asked on each try, so that one that ran out can be replaced. */
+  token?: string | (() => string | null | undefined | Promise<string | null | undefined>) | undefined
+  /** Headers of every request, such as `X-Tenant-Id` towards `oncehost dev`. */
+  headers?: Readonly<Record<string, string>> | undefined
+  /** Milliseconds for a call with all its tries; 60,000 when left out, and `Infinity` is allowed. */
+  deadline?: number | undefined
+  /** Milliseconds for one try before it counts as lost; 20,000 when left out. */
+  tryTimeout?: number | undefined
+  /** Milliseconds of the first pause between tries, doubled each time, up to the longest one: 200 and 10,000 when left out. */
+  backoff?: { first?: number; longest?: number } | undefined
+  /** Instead of the global `fetch`. */
+  fetch?: ((url: string, init: RequestInit) => Promise<Response>) | undefined
+}
+
+/** What {@link createContext} gives. */
+export interface Context {
+  readonly baseUrl: string
+  readonly deadline: number
+  readonly tryTimeout: number
+  readonly backoff: { readonly first: number; readonly longest: number }
+  readonly fetch: (url: string, init: RequestInit) => Promise<Response>
+  /** The headers of a request, with the credentials as they are now. */
+  readonly headers: () => Promise<Record<string, string>>
+}
+
+/** Says once where calls go and who makes them. */
+export function createContext(options: ContextOptions): Context {
+  const { token, headers, backoff, deadline = 60_000, tryTimeout = 20_000 } = options
+  const baseUrl = String(options.baseUrl).replace(/\/+$/, '')
+  if (baseUrl === '' || options.baseUrl === undefined) throw new TypeError('createContext needs a baseUrl, such as https://host.example')
+  return {
+    baseUrl,
+    deadline,
+    tryTimeout,
+    backoff: { first: backoff?.first ?? 200, longest: backoff?.longest ?? 10_000 },
+    // Browsers want their own `fetch` called as a function of the window.
+    fetch: options.fetch ?? ((url, init) => globalThis.fetch(url, init)),
+    headers: async () => {
+      const secret = typeof token === 'function' ? await token() : token
+      return { ...headers, ...(secret ? { authorization: `Bearer ${secret}` } : {}) }
+    },
+  }
+}

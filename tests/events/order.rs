@@ -1,0 +1,73 @@
+//! `orderBy: "subject"` and `concurrency`.
+
+use crate::support::scenario::check;
+
+const LINE: &str = r#"
+//- /line/plugin.json
+{ "id": "line", "version": "1.0.0", "permissions": ["data:read", "data:write", "events:step"],
+  "subscriptions": [ { "type": "step", "handler": "events/note", "orderBy": "subject", "concurrency": 2,
+    "retry": { "maxAttempts": 2, "initial": "1m", "max": "1m" } } ] }
+//- /line/schema.sql
+CREATE TABLE noted (id TEXT PRIMARY KEY, what TEXT NOT NULL, at TIMESTAMP NOT NULL);
+//- /line/events/note.ts
+export function handle(event: any, ctx: any) {
+  if (event.data?.fail) throw new Error('not this one')
+  const made = store.createIfAbsent('noted', { id: ctx.invocationId, what: event.id, at: ctx.now }, ['id'])
+  if (!made.ok) throw made.error
+}
+"#;
+
+#[test]
+fn events_of_one_subject_wait_for_the_one_that_fails_and_others_do_not() {
+    check(
+        &format!(
+            r#"{LINE}
+            //- steps
+            > event step id=a1 subject=a {{"fail":true}}
+            > event step id=a2 subject=a
+            > event step id=a3 subject=a
+            > event step id=b1 subject=b
+            > event step id=n1
+            > event step id=a4 subject=a tenant=acme
+            > drain
+            > sql line SELECT what FROM noted ORDER BY what
+            > sql line SELECT sender_id, state, attempts FROM _oncehost_deliveries WHERE subject = 'a' ORDER BY id
+            > advance 2m
+            > drain
+            > sql line SELECT what FROM noted ORDER BY rowid DESC LIMIT 2
+            > sql line SELECT sender_id, state, attempts FROM _oncehost_deliveries WHERE subject = 'a' ORDER BY id"#
+        ),
+        r#"> event step id=a1 subject=a {"fail":true}
+        202 {"eventId":"<1>","already":false}
+        > event step id=a2 subject=a
+        202 {"eventId":"<2>","already":false}
+        > event step id=a3 subject=a
+        202 {"eventId":"<3>","already":false}
+        > event step id=b1 subject=b
+        202 {"eventId":"<4>","already":false}
+        > event step id=n1
+        202 {"eventId":"<5>","already":false}
+        > event step id=a4 subject=a tenant=acme
+        202 {"eventId":"<6>","already":false}
+        > drain
+        > sql line SELECT what FROM noted ORDER BY what
+        ["a4"]
+        ["b1"]
+        ["n1"]
+        > sql line SELECT sender_id, state, attempts FROM _oncehost_deliveries WHERE subject = 'a' ORDER BY id
+        ["a1","waiting",1]
+        ["a2","behind",0]
+        ["a3","behind",0]
+        ["a4","done",1]
+        > advance 2m
+        > drain
+        > sql line SELECT what FROM noted ORDER BY rowid DESC LIMIT 2
+        ["a3"]
+        ["a2"]
+        > sql line SELECT sender_id, state, attempts FROM _oncehost_deliveries WHERE subject = 'a' ORDER BY id
+        ["a1","dead",2]
+        ["a2","done",1]
+        ["a3","done",1]
+        ["a4","done",1]"#,
+    );
+}
