@@ -28,7 +28,7 @@ pub struct TokenRow {
 
 /// The host's own database. Little is written to it, and never by an invocation.
 pub enum HostDb {
-    Sqlite(sqlite::host_db::HostDb),
+    Sqlite(Box<sqlite::host_db::HostDb>),
     Postgres(postgres::host_db::HostDb),
 }
 
@@ -38,7 +38,7 @@ impl HostDb {
     /// # Errors
     /// [`StoreError::Unavailable`] with a sentence for the operator: not a database, a newer version, no access.
     pub fn open(data: &Path) -> Result<Self, StoreError> {
-        sqlite::host_db::HostDb::open(data).map(HostDb::Sqlite)
+        sqlite::host_db::HostDb::open(data).map(|db| HostDb::Sqlite(Box::new(db)))
     }
 
     /// The same on a Postgres server, for all hosts that share it.
