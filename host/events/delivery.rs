@@ -97,8 +97,8 @@ async fn next_due(app: &Arc<App>, name: &str, wanted: &[Wanted]) -> Result<Optio
     Ok(looked.await?.into_iter().flatten().flatten().min())
 }
 
-/// Takes over what a host that died had claimed. Nobody else has this database, so whatever another process owns is
-/// lost; of our own nothing is under way while this holds its turn.
+/// Takes over what a host that died had claimed: on SQLite whatever another process owns, for nobody else has the
+/// database, on Postgres what nobody extended. Of our own nothing is under way while this holds its turn.
 async fn recover(app: &Arc<App>, name: &str, wanted: &[Wanted]) -> Result<(), Failure> {
     let (owner, now) = (app.events.owner.clone(), app.clock.now());
     let looked = look(app, name, move |tx| deliveries::lost(tx, &owner, now)).await?;
@@ -332,10 +332,12 @@ impl Delivery {
 
 impl Cause for Delivery {
     fn claim(&self, tx: &Tx, now: Millis) -> Result<Claim, Failure> {
+        // First, since what it waits for has to be seen.
+        let found = keys::find(tx, &self.key)?;
         if !deliveries::is_held(tx, &self.hold)? {
             return Err(Failure::new(Code::Unavailable, "this delivery ended, or another host has taken it over"));
         }
-        match keys::find(tx, &self.key)? {
+        match found {
             Some(record) if now < record.committed_at.saturating_add(self.mark_kept) => {
                 self.acknowledge(tx, now)?;
                 Ok(Claim::Done(Outcome { replayed: true, ..Outcome::new("null") }))

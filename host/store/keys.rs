@@ -45,7 +45,8 @@ pub struct Cleared {
 }
 
 verbs! { keys:
-    /// Finds the record of a key.
+    /// Finds the record of a key. Nothing was done in the transaction before: what is found is what the try before this
+    /// one wrote, which may have to be waited for.
     ///
     /// # Errors
     /// When the database fails.

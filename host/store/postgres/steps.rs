@@ -170,7 +170,11 @@ pub fn put(
 
 /// Steps that are due at `now`, the longest overdue first, less those that another host takes at this moment.
 pub fn due(tx: &Tx, now: Millis, limit: usize) -> Result<Vec<Step>, StoreError> {
-    rows(tx, "WHERE due <= $1 ORDER BY due LIMIT $2 FOR UPDATE SKIP LOCKED", &[number(now), most(limit)])
+    rows(
+        tx,
+        "WHERE due <= $1 ORDER BY due, workflow, step LIMIT $2 FOR UPDATE SKIP LOCKED",
+        &[number(now), most(limit)],
+    )
 }
 
 /// When the next step is due after `after`.
