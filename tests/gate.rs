@@ -196,11 +196,11 @@ fn expired_reply_is_a_mark_and_an_expired_mark_is_forgotten() {
         200 (replayed) {"id":"<1>","created":true}
         > advance 1h
         > POST shop/quiet key=k1 {"code":"a"}
-        410 KEY_EXPIRED: this was done before under this Idempotency-Key, but its reply is no longer kept; read the data to see its result, or use a new key to do it again
+        410 KEY_EXPIRED: this was done before under this Idempotency-Key, but its reply is no longer kept; read the data to see its result; under a new key it would be done again
         > clear
         1 replies, 0 marks
         > POST shop/quiet key=k1 {"code":"a"}
-        410 KEY_EXPIRED: this was done before under this Idempotency-Key, but its reply is no longer kept; read the data to see its result, or use a new key to do it again
+        410 KEY_EXPIRED: this was done before under this Idempotency-Key, but its reply is no longer kept; read the data to see its result; under a new key it would be done again
         > POST shop/quiet key=k1 {"code":"b"}
         422 KEY_REUSED: this Idempotency-Key was used for another request (the input or the caller is another); use a new key for a new intent
         > sql shop SELECT key, reply, fields FROM _oncehost_keys

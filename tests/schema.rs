@@ -135,3 +135,52 @@ fn apply_killed_on_the_way_succeeds_when_run_again() {
         database.query_row("SELECT count(*) FROM event WHERE speed = lane_from * 2", [], |row| row.get(0)).unwrap();
     assert_eq!(rows, 200);
 }
+
+/// `oncehost invoke s op`, with whatever the plugin's version in the folder now is; gives what was printed.
+fn op(folders: &Folders, tenant: &str, input: &str) -> (bool, String) {
+    let mut command = folders.command(&["invoke", "s", "s.op", "--tenant", tenant, "--input", input]);
+    let ended = command.stdin(Stdio::null()).output().unwrap();
+    let text = |bytes: &[u8]| String::from_utf8_lossy(bytes).into_owned();
+    (ended.status.success(), text(&ended.stdout) + &text(&ended.stderr))
+}
+
+#[test]
+fn table_whose_change_is_not_applied_is_not_used() {
+    let manifest = |more: &str| {
+        format!(r#"{{ "id": "s", "version": "1.0.0", "permissions": ["data:read", "data:write"]{more} }}"#)
+    };
+    let table = |column: &str| {
+        format!("CREATE TABLE a (id TEXT PRIMARY KEY, {column});\nCREATE TABLE b (id TEXT PRIMARY KEY);")
+    };
+    let handler = "export function handle({ call, args }: { call: string; args: any[] }) {\n  \
+                   const result = (store as any)[call](...args)\n  if (!result.ok) throw result.error\n  return result.data\n}\n";
+    let folders = Folders::new([
+        ("s/plugin.json", manifest("")),
+        ("s/schema.sql", table("c REAL")),
+        ("s/handlers/s/op.ts", handler.to_owned()),
+    ]);
+    let apply = |allow: &[&str]| {
+        let mut command = folders.command(&["schema", "apply", "s"]);
+        assert!(command.args(allow).stdin(Stdio::null()).output().unwrap().status.success());
+    };
+    apply(&[]);
+    let write = |file: &str, text: String| std::fs::write(folders.plugins().join("s").join(file), text).unwrap();
+    let make = r#"{"call":"createIfAbsent","args":["a",{"id":"1","c":1},["id"]]}"#;
+    let list = |table: &str| format!(r#"{{"call":"list","args":["{table}"]}}"#);
+    assert!(op(&folders, "t1", make).0);
+
+    write("schema.sql", table("c INTEGER"));
+    for input in [make.to_owned(), list("a"), r#"{"call":"update","args":["a",{"id":{"eq":"1"}},{"c":2}]}"#.to_owned()]
+    {
+        let (done, said) = op(&folders, "t1", &input);
+        assert!(!done && said.contains("SCHEMA") && said.contains("column a.c is REAL in the database"), "{said}");
+        assert!(said.contains("oncehost schema apply s"), "{said}");
+    }
+    assert!(op(&folders, "t1", &list("b")).0, "a table that is as it was is used");
+    apply(&["--allow-destructive", "a.c"]);
+    assert!(op(&folders, "t1", &list("a")).0);
+
+    write("plugin.json", manifest(r#", "sharedTables": ["a"]"#));
+    let (done, said) = op(&folders, "t2", &list("a"));
+    assert!(!done && said.contains("SCHEMA") && said.contains("each tenant's own"), "{said}");
+}

@@ -1,12 +1,14 @@
 //! `store.*`: arguments are checked against the schema model, turned into statements, and their rows into values.
 
+use std::sync::atomic::Ordering;
+
 use super::{Bindings, Scope};
 use crate::codec::{Value, time};
 use crate::failure::{Code, Failure};
 use crate::query::sql::{Set, Target, script_names};
 use crate::query::{Cell, Filter, Purpose, column, cursor, filter, names, order};
 use crate::schema::{ColumnType, Table, ddl, missing_unique, missing_unique_ddl};
-use crate::store::records;
+use crate::store::{Tx, records};
 
 /// `limit` of `store.list`, when it is left out and at most.
 const LIMIT: i64 = 100;
@@ -21,7 +23,7 @@ enum Need {
 
 /// `store.createIfAbsent(table, record, uniqueBy)` gives `{ record, created }`.
 pub(super) fn create_if_absent(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
-    let call = Call::open(&host.scope, "createIfAbsent(table, record, uniqueBy)", args, 3, Need::Write)?;
+    let call = Call::open(&host.scope, &host.tx, "createIfAbsent(table, record, uniqueBy)", args, 3, Need::Write)?;
     let (cells, unique) = call.named(|| {
         let cells = record(&host.scope, call.target.table, call.args[1])?;
         let unique = unique_by(call.target, call.args[2], call.args[1])?;
@@ -34,7 +36,7 @@ pub(super) fn create_if_absent(host: &mut Bindings, args: &[Value]) -> Result<Va
 
 /// `store.update(table, where, patch)` gives `{ affected }`.
 pub(super) fn update(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
-    let call = Call::open(&host.scope, "update(table, where, patch)", args, 3, Need::Write)?;
+    let call = Call::open(&host.scope, &host.tx, "update(table, where, patch)", args, 3, Need::Write)?;
     let (filter, sets) = call.named(|| {
         let filter = filter::parse(call.target.table, call.args[1], Purpose::Change)?;
         Ok((filter, patch(&host.scope, call.target.table, call.args[2])?))
@@ -46,11 +48,29 @@ pub(super) fn update(host: &mut Bindings, args: &[Value]) -> Result<Value, Failu
 
 /// `store.delete(table, where)` gives `{ affected }`.
 pub(super) fn delete(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
-    let call = Call::open(&host.scope, "delete(table, where)", args, 2, Need::Write)?;
+    let call = Call::open(&host.scope, &host.tx, "delete(table, where)", args, 2, Need::Write)?;
     let filter = call.named(|| filter::parse(call.target.table, call.args[1], Purpose::Change))?;
     let found = matches_any(host, call.target, &filter)?;
     let affected = if found { records::delete(&host.tx, call.target, &filter)? } else { 0 };
     Ok(object([("affected", number(affected))]))
+}
+
+/// Refuses a table whose rows are in another form in the database than the plugin's version says.
+fn fits(scope: &Scope, tx: &Tx, table: &Table) -> Result<(), Failure> {
+    let plugin = &scope.plugin;
+    if plugin.tables_fit.load(Ordering::Relaxed) {
+        return Ok(());
+    }
+    let misfits = tx.misfits(&plugin.schema)?;
+    plugin.tables_fit.store(misfits.is_empty(), Ordering::Relaxed);
+    misfits.get(&table.name).map_or(Ok(()), |why| {
+        let text = format!(
+            "{why}: the change of schema.sql is not applied; run oncehost schema plan {0}, then \
+                            oncehost schema apply {0}",
+            plugin.id
+        );
+        Err(Failure::new(Code::Schema, text))
+    })
 }
 
 /// Looks for the rows of an update or delete first, as a read: unlike a write, that can be stopped at the run's time
@@ -61,7 +81,7 @@ fn matches_any(host: &Bindings, target: Target<'_>, filter: &Filter) -> Result<b
 
 /// `store.get(table, where)` gives the record or `null`.
 pub(super) fn get(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
-    let call = Call::open(&host.scope, "get(table, where)", args, 2, Need::Read)?;
+    let call = Call::open(&host.scope, &host.tx, "get(table, where)", args, 2, Need::Read)?;
     let filter = call.named(|| filter::parse(call.target.table, call.args[1], Purpose::Read))?;
     let mut rows = records::list(&host.tx, call.target, &filter, None, None, 2)?;
     if rows.len() > 1 {
@@ -76,7 +96,8 @@ pub(super) fn get(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure>
 
 /// `store.list(table, options)` gives `{ records, nextCursor }`.
 pub(super) fn list(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
-    let call = Call::open(&host.scope, "list(table, { where, orderBy, limit, cursor })", args, 2, Need::Read)?;
+    let call =
+        Call::open(&host.scope, &host.tx, "list(table, { where, orderBy, limit, cursor })", args, 2, Need::Read)?;
     let Page { filter, order, limit, after } = call.named(|| page(call.target, call.args[1]))?;
     let mut rows = records::list(&host.tx, call.target, &filter, Some(&order), after.as_deref(), limit + 1)?;
     let wanted = usize::try_from(limit).unwrap_or(usize::MAX);
@@ -95,7 +116,7 @@ pub(super) fn list(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure
 
 /// `store.count(table, where)` gives `{ count }`.
 pub(super) fn count(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
-    let call = Call::open(&host.scope, "count(table, where)", args, 2, Need::Read)?;
+    let call = Call::open(&host.scope, &host.tx, "count(table, where)", args, 2, Need::Read)?;
     let filter = call.named(|| filter::parse(call.target.table, call.args[1], Purpose::Read))?;
     let count = records::count(&host.tx, call.target, &filter)?;
     Ok(object([("count", Value::Int(count))]))
@@ -113,6 +134,7 @@ impl<'a> Call<'a> {
     /// `form` is the call as it should be written, with `arity` arguments.
     fn open(
         scope: &'a Scope,
+        tx: &Tx,
         form: &'static str,
         args: &'a [Value],
         arity: usize,
@@ -141,6 +163,7 @@ impl<'a> Call<'a> {
         let args: Vec<&Value> = (0..arity).map(|at| args.get(at).unwrap_or(absent)).collect();
         let table = names::table(&scope.plugin.schema, &scope.plugin.id, args[0])
             .map_err(|failure| Failure { detail: format!("store.{form}: {}", failure.detail), ..failure })?;
+        fits(scope, tx, table)?;
         Ok(Self { form, target: Target { plugin: &scope.plugin.id, table, tenant: &scope.tenant }, args })
     }
 

@@ -315,8 +315,8 @@ impl Cause for HttpCall {
             }
             Some(_) | None => Err(Failure::new(
                 Code::KeyExpired,
-                "this was done before under this Idempotency-Key, but its reply is no longer kept; read the data to see \
-                 its result, or use a new key to do it again",
+                "this was done before under this Idempotency-Key, but its reply is no longer kept; read the data to \
+                 see its result; under a new key it would be done again",
             )),
         }
     }

@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
 
 use serde_json::Value as Json;
 
@@ -76,6 +77,8 @@ pub struct Plugin {
     pub topics: BTreeSet<String>,
     /// What is worth knowing and keeps nothing from working, such as an input that is not checked, and why.
     pub notes: Vec<Fault>,
+    /// Its tables were seen to have the form that `schema` says, so that nobody has to look again.
+    pub tables_fit: AtomicBool,
 }
 
 /// A file that exports `handle` and is not an action: an event handler, or a script that flow steps run.

@@ -17,6 +17,7 @@ pub mod ddl;
 mod diff;
 mod indexes;
 pub mod inspect;
+mod misfits;
 pub mod parse;
 pub mod plan;
 pub mod postgres;
@@ -38,6 +39,7 @@ mod plan_tests;
 
 pub use apply::{Applied, ApplyError, State, Status, apply, bring, status};
 pub use database::{Database, Dialect};
+pub use misfits::misfits;
 pub use parse::{SchemaFault, parse};
 pub use plan::{Plan, Refusal, Step, plan};
 pub use render::render;

@@ -1,11 +1,12 @@
 //! A database, a connection to it that a run can be parted from, and a transaction.
 
+use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
 use super::{StoreError, postgres, sqlite};
-use crate::schema::Dialect;
+use crate::schema::{Dialect, Schema};
 
 /// Tries of the host's own work that runs into other transactions.
 const TRIES: usize = 10;
@@ -242,6 +243,18 @@ impl Tx {
         match self {
             Tx::Sqlite(tx) => tx.end_read(),
             Tx::Postgres(tx) => tx.commit(),
+        }
+    }
+
+    /// The tables that do not have the form that `wanted` says, each with why.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn misfits(&self, wanted: &Schema) -> Result<BTreeMap<String, String>, StoreError> {
+        match self {
+            Tx::Sqlite(tx) => tx.misfits(wanted),
+            // Its columns have types that refuse other values.
+            Tx::Postgres(_) => Ok(BTreeMap::new()),
         }
     }
 

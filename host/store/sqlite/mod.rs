@@ -1,5 +1,6 @@
 //! SQLite: one database file per plugin, so that an invocation is one local commit.
 
+use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -8,6 +9,7 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use super::{Access, Fate, StoreError};
+use crate::schema::{self, Schema};
 
 pub mod copy;
 pub mod deliveries;
@@ -423,6 +425,16 @@ impl Tx {
             ));
         }
         work(&connection)
+    }
+
+    /// See [`crate::store::Tx::misfits`].
+    ///
+    /// # Errors
+    /// As [`Tx::with`].
+    pub fn misfits(&self, wanted: &Schema) -> Result<BTreeMap<String, String>, StoreError> {
+        self.with(|connection| {
+            schema::misfits(connection, wanted).map_err(|error| StoreError::Unavailable(error.to_string()))
+        })
     }
 
     /// Runs `work` inside the transaction, with the run's time limit on its queries; for what only reads.

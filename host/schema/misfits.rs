@@ -1,0 +1,33 @@
+//! Tables that hold their rows in another form than `schema.sql` now says: until it is applied, values would be read and
+//! kept in the wrong type, or by the wrong tenant.
+
+use std::collections::BTreeMap;
+
+use super::database::Database;
+use super::diff::TableDiff;
+use super::{Schema, SchemaError};
+
+/// By table, what does not fit. Tables and columns that are not there are no misfits: using them fails by itself.
+///
+/// # Errors
+/// When the database cannot be read.
+pub fn misfits(db: &dyn Database, wanted: &Schema) -> Result<BTreeMap<String, String>, SchemaError> {
+    let (there, wanted) = (db.inspect()?.schema.normal(), wanted.normal());
+    let mut found = BTreeMap::new();
+    for (name, table) in &wanted.tables {
+        let Some(before) = there.tables.get(name) else { continue };
+        let diff = TableDiff::new(before, table);
+        let whose = |shared| if shared { "shared by all tenants" } else { "each tenant's own" };
+        let why = match diff.types.first() {
+            _ if diff.shared => {
+                format!("rows of {name} are {} in the database, and {} here", whose(before.shared), whose(table.shared))
+            }
+            Some((old, new)) => {
+                format!("column {name}.{} is {} in the database, and {} here", new.name, old.ty.name(), new.ty.name())
+            }
+            None => continue,
+        };
+        found.insert(name.clone(), why);
+    }
+    Ok(found)
+}
