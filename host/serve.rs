@@ -158,8 +158,8 @@ async fn clear_now_and_then(app: &Arc<App>, first: Duration, every: Duration) {
     }
 }
 
-/// Looks again and again for steps of workflows that other hosts began: where one of these hosts is gone, its claims run
-/// out, and nobody says so.
+/// Looks again and again for events and steps of workflows that other hosts began: where one of these hosts is gone, its
+/// claims run out, and nobody says so.
 async fn look_after_others(app: &Arc<App>) {
     let mut rounds = tokio::time::interval(LOOK_EVERY);
     rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
@@ -168,6 +168,9 @@ async fn look_after_others(app: &Arc<App>) {
         let registry = app.registry();
         let with_flows = registry.plugins.values().filter(|plugin| !plugin.flows.is_empty());
         with_flows.for_each(|plugin| app.flows.nudge(&plugin.id));
+        if let Err(failure) = events::look_after_others(app).await {
+            tracing::warn!("events of other hosts could not be looked for: {failure}");
+        }
     }
 }
 

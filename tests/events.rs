@@ -14,11 +14,11 @@ mod order;
 mod retention;
 mod schedules;
 mod shipped;
-mod stream;
+pub mod stream;
 mod waiting;
 
 /// A plugin that keeps what it hears, in the ways its tests need.
-const EAR: &str = r#"
+pub const EAR: &str = r#"
 //- /ear/plugin.json
 { "id": "ear", "version": "1.0.0", "permissions": ["data:read", "data:write", "notify:publish", "events:heard", "events:shaky", "events:refused", "events:filtered", "events:item.added"],
   "subscriptions": [

@@ -7,7 +7,7 @@ use crate::codec::{Value, time};
 use crate::failure::{Code, Failure};
 use crate::query::sql::{Set, Target, script_names};
 use crate::query::{Cell, Filter, Purpose, column, cursor, filter, names, order};
-use crate::schema::{ColumnType, Table, ddl, missing_unique, missing_unique_ddl};
+use crate::schema::{ColumnType, Dialect, Table, missing_unique, missing_unique_ddl};
 use crate::store::{Tx, records};
 
 /// `limit` of `store.list`, when it is left out and at most.
@@ -24,9 +24,10 @@ enum Need {
 /// `store.createIfAbsent(table, record, uniqueBy)` gives `{ record, created }`.
 pub(super) fn create_if_absent(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure> {
     let call = Call::open(&host.scope, &host.tx, "createIfAbsent(table, record, uniqueBy)", args, 3, Need::Write)?;
+    let dialect = host.tx.dialect();
     let (cells, unique) = call.named(|| {
         let cells = record(&host.scope, call.target.table, call.args[1])?;
-        let unique = unique_by(call.target, call.args[2], call.args[1])?;
+        let unique = unique_by(dialect, call.target, call.args[2], call.args[1])?;
         Ok((cells, unique))
     })?;
     let (cells, created) = records::create_if_absent(&host.tx, call.target, cells, &unique)?;
@@ -227,7 +228,7 @@ fn instant(scope: &Scope) -> Cell {
 }
 
 /// The columns of `uniqueBy`, which the record must hold and a plain unique index must cover (G5).
-fn unique_by(target: Target<'_>, value: &Value, record: &Value) -> Result<Vec<usize>, Failure> {
+fn unique_by(dialect: Dialect, target: Target<'_>, value: &Value, record: &Value) -> Result<Vec<usize>, Failure> {
     let table = target.table;
     let Value::Array(items) = value else {
         return Err(Failure::contract(format!("uniqueBy takes an array of column names; it got {}", value.kind())));
@@ -268,7 +269,7 @@ fn unique_by(target: Target<'_>, value: &Value, record: &Value) -> Result<Vec<us
             script_names(table, &unique),
             missing_unique_ddl(table, &physical),
             target.plugin,
-            ddl::create_index(table, &missing_unique(table, &physical))
+            dialect.create_index(table, &missing_unique(table, &physical))
         ),
     ))
 }

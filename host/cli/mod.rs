@@ -154,11 +154,6 @@ fn run(cli: Cli) -> Result<(), Fail> {
     ];
     let flags = flags.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
     let settings = Settings::load(&Sources { config: config.map(Into::into), flags })?;
-    if !settings.store.is_files() {
-        let text = "Postgres cannot be used yet: events are not kept there; leave --store out (ONCEHOST_STORE, and store \
-                    in oncehost.toml)";
-        return Err(Fail::Failed(text.to_owned()));
-    }
     let hosts = matches!(cli.command, Command::Dev(_) | Command::Serve(_));
     log::start(&settings, if hosts { "info" } else { "warn" })?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;

@@ -33,7 +33,7 @@ pub mod subscriptions;
 
 pub use clear::clear;
 use ingest::Accepting;
-pub use rounds::{drain, run};
+pub use rounds::{drain, look_after_others, run};
 use subscriptions::Known;
 
 /// The name under which `host.db` is nudged; no plugin has it.

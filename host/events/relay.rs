@@ -6,7 +6,7 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 use tokio::task::JoinSet;
 
-use super::subscriptions::Passing;
+use super::subscriptions::{self, Passing};
 use super::{HOST, Round, awaited, blocking, change, databases, look, source_of};
 use crate::app::App;
 use crate::clock::Millis;
@@ -158,7 +158,7 @@ async fn waiting(app: &Arc<App>, name: &str, after: i64) -> Result<Vec<Waiting>,
 
 async fn pass_on(app: &Arc<App>, name: &str, batch: &[Waiting]) -> Result<(), Failure> {
     let mut arriving: BTreeMap<String, Vec<NewDelivery>> = BTreeMap::new();
-    for known in app.events.known().iter() {
+    for known in subscriptions::current(app).await?.iter() {
         let found = batch.iter().filter_map(|event| known.delivery(&event.passing()));
         let found: Vec<NewDelivery> = found.collect();
         if !found.is_empty() {

@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::{HOST, after, databases, delivery, relay, schedule};
+use super::{HOST, after, blocking, databases, delivery, relay, schedule};
 use crate::app::App;
 use crate::backoff::Retry;
 use crate::clock::Millis;
@@ -34,6 +34,27 @@ pub async fn run(app: &Arc<App>) {
         keep_at(app, "relay", &app.events.published, relay),
         keep_at(app, "delivery", &app.events.arrived, deliver),
     );
+}
+
+/// Looks for what other hosts on the same database brought or left: messages that browsers hear, and work whose host is
+/// gone.
+///
+/// # Errors
+/// When the database fails.
+pub async fn look_after_others(app: &Arc<App>) -> Result<(), Failure> {
+    let db = app.host_db.clone();
+    let last = blocking(move || db.last_position()).await??;
+    app.events.heard.send_if_modified(|heard| {
+        let more = last > *heard;
+        *heard = last.max(*heard);
+        more
+    });
+    app.events.published.nudge(HOST);
+    for name in app.registry().plugins.keys() {
+        app.events.published.nudge(name);
+        app.events.arrived.nudge(name);
+    }
+    Ok(())
 }
 
 /// One round for a plugin: its ticks, then its deliveries. Gives how many there were, and when the next is due.

@@ -132,6 +132,19 @@ pub async fn change(app: &Arc<App>, next: Registry) -> Result<Registry, Failure>
     Ok(next)
 }
 
+/// The subscriptions that there are now, also those that another host noted a moment ago.
+///
+/// # Errors
+/// When the database fails.
+pub(super) async fn current(app: &Arc<App>) -> Result<Arc<Vec<Known>>, Failure> {
+    if !app.stores.is_shared() {
+        return Ok(app.events.known());
+    }
+    let db = app.host_db.clone();
+    let rows = blocking(move || db.subscriptions()).await??;
+    Ok(Arc::new(rows.into_iter().map(Known::new).collect()))
+}
+
 /// Has what waited for the plugins that are loaded now go on.
 pub fn resume(app: &App) {
     let registry = app.registry();

@@ -216,7 +216,7 @@ pub enum Tx {
 
 impl Tx {
     /// Which SQL it understands.
-    pub(super) fn dialect(&self) -> Dialect {
+    pub fn dialect(&self) -> Dialect {
         match self {
             Tx::Sqlite(_) => Dialect::Sqlite,
             Tx::Postgres(_) => Dialect::Postgres,

@@ -38,7 +38,7 @@ export function handle(input: { size: number }, ctx: any) {
 > drain
 > sql wait SELECT size FROM got
 > sql wait SELECT status FROM _oncehost_workflows
-> sql wait SELECT sender_id, subscription, state FROM _oncehost_deliveries
+> sql wait SELECT sender_id, subscription, state FROM _oncehost_deliveries ORDER BY id
 "#,
         r#"> event clip.ready id=0 {"clip":"a","size":1}
 202 {"eventId":"<1>","already":false}
@@ -61,7 +61,7 @@ export function handle(input: { size: number }, ctx: any) {
 [4]
 > sql wait SELECT status FROM _oncehost_workflows
 ["completed"]
-> sql wait SELECT sender_id, subscription, state FROM _oncehost_deliveries
+> sql wait SELECT sender_id, subscription, state FROM _oncehost_deliveries ORDER BY id
 ["1","flows","done"]
 ["2","flows","done"]
 ["3","flows","done"]"#,

@@ -34,7 +34,7 @@ fn events_of_one_subject_wait_for_the_one_that_fails_and_others_do_not() {
             > sql line SELECT sender_id, state, attempts FROM _oncehost_deliveries WHERE subject = 'a' ORDER BY id
             > advance 2m
             > drain
-            > sql line SELECT what FROM noted ORDER BY rowid DESC LIMIT 2
+            > sql line SELECT what FROM noted ORDER BY id DESC LIMIT 2
             > sql line SELECT sender_id, state, attempts FROM _oncehost_deliveries WHERE subject = 'a' ORDER BY id"#
         ),
         r#"> event step id=a1 subject=a {"fail":true}
@@ -61,7 +61,7 @@ fn events_of_one_subject_wait_for_the_one_that_fails_and_others_do_not() {
         ["a4","done",1]
         > advance 2m
         > drain
-        > sql line SELECT what FROM noted ORDER BY rowid DESC LIMIT 2
+        > sql line SELECT what FROM noted ORDER BY id DESC LIMIT 2
         ["a3"]
         ["a2"]
         > sql line SELECT sender_id, state, attempts FROM _oncehost_deliveries WHERE subject = 'a' ORDER BY id

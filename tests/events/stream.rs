@@ -18,7 +18,7 @@ fn say(host: &Host, key: &str, text: &str) {
 }
 
 /// An open stream.
-struct Stream(BufReader<TcpStream>);
+pub struct Stream(BufReader<TcpStream>);
 
 /// One event of a stream.
 #[derive(Debug, Default, PartialEq)]
@@ -36,7 +36,7 @@ impl Heard {
 
 impl Stream {
     /// Opens a stream; it listens from here on.
-    fn open(host: &Host, query: &str, lines: &str) -> Self {
+    pub fn open(host: &Host, query: &str, lines: &str) -> Self {
         let address = host.url.trim_start_matches("http://");
         let mut stream = TcpStream::connect(address).unwrap();
         stream.set_read_timeout(Some(std::time::Duration::from_secs(60))).unwrap();
@@ -71,7 +71,8 @@ impl Stream {
         }
     }
 
-    fn texts(&mut self, count: usize) -> Vec<String> {
+    /// What the next messages say.
+    pub fn texts(&mut self, count: usize) -> Vec<String> {
         (0..count).map(|_| self.next().unwrap().text().to_owned()).collect()
     }
 }

@@ -1,5 +1,6 @@
 //! Many hosts on one Postgres, and a Postgres that fails.
 
+mod events;
 mod hosts;
 mod outages;
 mod proxy;

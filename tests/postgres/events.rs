@@ -1,0 +1,77 @@
+//! Events on hosts that share a database: each is handled once, whoever accepts, relays and delivers it.
+
+use oncehost::config::Store;
+use serde_json::json;
+
+use crate::events::EAR;
+use crate::events::stream::Stream;
+use crate::support::host::{Host, START};
+use crate::support::postgres;
+use crate::support::scenario::files;
+
+fn pair() -> [Host; 2] {
+    let url = postgres::database();
+    [(); 2].map(|()| Host::with(files(EAR), |settings| settings.store = Store::Postgres(url.clone())))
+}
+
+#[test]
+fn event_that_both_hosts_are_sent_is_handled_once() {
+    let hosts = pair();
+    let rounds = 20;
+    std::thread::scope(|scope| {
+        for number in 0..4 {
+            let host = &hosts[number % 2];
+            scope.spawn(move || {
+                for round in 0..rounds {
+                    let event =
+                        json!({ "specversion": "1.0", "type": "heard", "source": "s", "id": round.to_string() });
+                    assert_eq!(host.send_event("dev", &event).status, 202);
+                }
+            });
+        }
+    });
+    std::thread::scope(|scope| {
+        for host in &hosts {
+            scope.spawn(move || host.drain());
+        }
+    });
+    // What one left to the other, because it had claimed it.
+    hosts.iter().for_each(Host::drain);
+    for table in ["heard", "also"] {
+        assert_eq!(hosts[1].count("ear", table), rounds, "{table}");
+        let once = hosts[0].rows("ear", &format!("SELECT count(DISTINCT event) FROM {table}"));
+        assert_eq!(once[0][0], rounds, "{table}");
+    }
+    let open = hosts[0].rows("ear", "SELECT state, error FROM _oncehost_deliveries WHERE state <> 'done'");
+    assert!(open.is_empty(), "{open:?}");
+}
+
+#[test]
+fn event_published_on_one_host_is_heard_by_a_listener_of_the_other() {
+    let [one, other] = pair();
+    let mut stream = Stream::open(&other, "topics=heard", "");
+    assert_eq!(one.post("ear", "say-two", "k", r#"{"text":"x"}"#).status, 200);
+    assert_eq!(stream.texts(2), ["xa", "xb"]);
+}
+
+#[test]
+fn claim_of_another_host_stands_until_its_lease_runs_out() {
+    let [host, _other] = pair();
+    let claimed = format!(
+        "INSERT INTO _oncehost_deliveries (event_id, subscription, operation, handler, tenant, source, sender_id, type, \
+         event, state, attempts, lost, due_at, owner, lease_until, created_at) VALUES ('e', 'heard events/keep', \
+         'ear/event:keep', 'keep', 'dev', 's', 'e', 'heard', '{{\"id\":\"e\"}}', 'running', 1, 0, {START}, 'gone', \
+         {START} + 1000, {START})"
+    );
+    host.rows("ear", &claimed);
+    let state = || host.rows("ear", "SELECT state, attempts, lost FROM _oncehost_deliveries")[0].clone();
+    host.drain();
+    assert_eq!(state(), [json!("running"), json!(1), json!(0)]);
+    host.clock.advance(1000);
+    host.drain();
+    assert_eq!(state(), [json!("waiting"), json!(1), json!(1)]);
+    host.clock.advance(3_600_000);
+    host.drain();
+    assert_eq!(state(), [json!("done"), json!(2), json!(1)]);
+    assert_eq!(host.count("ear", "heard"), 1);
+}
