@@ -16,7 +16,7 @@ impl Tx {
     /// Sends what is kept back, and commits.
     ///
     /// # Errors
-    /// Where the fate is not [`Fate::Again`], it may or may not have happened.
+    /// Where the fate is not `Fate::Again`, it may or may not have happened.
     pub fn commit(&self) -> Result<(), StoreError> {
         let mut slot = self.shared.lock();
         if !self.is_current() {
