@@ -7,7 +7,7 @@ mod awaited;
 mod backups;
 mod commands;
 #[cfg(feature = "crash-points")]
-mod crash;
+pub mod crash;
 mod dead;
 mod ingest;
 mod order;

@@ -24,10 +24,11 @@ pub async fn run(app: &Arc<App>) {
         tracing::error!("what other plugins left to be relayed is not looked for: {failure}");
         Vec::new()
     });
-    let registry = app.registry();
-    let plugins = || registry.plugins.keys().chain(&names);
-    plugins().map(String::as_str).chain([HOST]).for_each(|name| app.events.published.nudge(name));
-    plugins().for_each(|name| app.events.arrived.nudge(name));
+    app.events.published.nudge(HOST);
+    for name in app.registry().plugins.keys().chain(&names) {
+        app.events.published.nudge(name);
+        app.events.arrived.nudge(name);
+    }
     let relay = async |app: Arc<App>, name: String| relay::relay(&app, &name).await.map(|_| None);
     let deliver = async |app: Arc<App>, name: String| deliver(&app, &name).await.map(|(_, due)| due);
     tokio::join!(

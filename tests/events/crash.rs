@@ -14,7 +14,7 @@ use crate::support::process::{Folders, Process};
 use crate::support::scenario::files;
 
 /// `say` publishes, `hear` keeps each event in a row of its own, so that a second effect would show.
-pub(super) const TALK: &str = r#"
+pub const TALK: &str = r#"
 //- /say/plugin.json
 { "id": "say", "version": "1.0.0", "permissions": ["data:write", "notify:publish"] }
 //- /say/schema.sql
@@ -50,7 +50,7 @@ fn try_send(url: &str, what: &str) -> bool {
 }
 
 /// Publishes and sends until the host is gone; gives what was acknowledged. `acknowledged` hears of each.
-pub(super) fn load(host: &Process, round: usize, most: usize, acknowledged: impl Fn(usize) + Sync) -> BTreeSet<String> {
+pub fn load(host: &Process, round: usize, most: usize, acknowledged: impl Fn(usize) + Sync) -> BTreeSet<String> {
     let (gone, count, known) = (AtomicBool::new(false), AtomicUsize::new(0), Mutex::new(BTreeSet::new()));
     std::thread::scope(|scope| {
         for sender in 0..SENDERS {
@@ -80,13 +80,13 @@ pub(super) fn load(host: &Process, round: usize, most: usize, acknowledged: impl
     known.into_inner().unwrap()
 }
 
-pub(super) fn column(database: &Connection, sql: &str) -> Vec<String> {
+pub fn column(database: &Connection, sql: &str) -> Vec<String> {
     let mut statement = database.prepare(sql).unwrap();
     statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
 }
 
 /// Waits until the host has nothing left to relay or deliver.
-pub(super) fn settle(host: &Process) {
+pub fn settle(host: &Process) {
     let deadline = Instant::now() + Duration::from_secs(120);
     loop {
         let open = |state: &str| host.get(&format!("/admin/events?state={state}&limit=1")).json();

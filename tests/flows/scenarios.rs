@@ -205,7 +205,7 @@ fn sleep_lasts_as_long_as_it_says_over_restarts() {
         //- /tally/flows/f.json
         { "name": "f", "job": { "seed": ["at"] }, "steps": [
           { "id": "nap", "uses": "sleep", "for": "30d" },
-          { "id": "mark", "uses": "action", "inputs": { "action": { "const": "mark" }, "name": { "const": "x" } } },
+          { "id": "mark", "uses": "action", "inputs": { "action": { "const": "mark" }, "name": { "from": "trigger.at" } } },
           { "id": "until", "uses": "sleep", "until": { "from": "trigger.at" } } ] }
         "#,
         r#"
@@ -236,13 +236,13 @@ fn sleep_lasts_as_long_as_it_says_over_restarts() {
         > advance 1d
         > drain
         > POST tally/look {"id":"f-1"}
-        200 {"status":"waiting","attempts":0,"error":null,"steps":{"mark":{"name":"x","first":true},"nap":"done","until":"waiting"}}
+        200 {"status":"waiting","attempts":0,"error":null,"steps":{"mark":{"name":"2026-02-05T00:00:00Z","first":true},"nap":"done","until":"waiting"}}
         > POST tally/look {"id":"f-2"}
-        200 {"status":"failed","attempts":0,"error":"step \"until\": `until` of the step \"until\" comes to \"soon\", which is no instant: it needs a date, a time and a zone, such as \"2026-01-31T08:00:00Z\"","steps":{"mark":{"name":"x","first":false},"nap":"done","until":"`until` of the step \"until\" comes to \"soon\", which is no instant: it needs a date, a time and a zone, such as \"2026-01-31T08:00:00Z\""}}
+        200 {"status":"failed","attempts":0,"error":"step \"until\": `until` of the step \"until\" comes to \"soon\", which is no instant: it needs a date, a time and a zone, such as \"2026-01-31T08:00:00Z\"","steps":{"mark":{"name":"soon","first":true},"nap":"done","until":"`until` of the step \"until\" comes to \"soon\", which is no instant: it needs a date, a time and a zone, such as \"2026-01-31T08:00:00Z\""}}
         > advance 5d
         > drain
         > POST tally/look {"id":"f-1"}
-        200 {"status":"completed","attempts":0,"error":null,"steps":{"mark":{"name":"x","first":true},"nap":"done","until":"done"}}
+        200 {"status":"completed","attempts":0,"error":null,"steps":{"mark":{"name":"2026-02-05T00:00:00Z","first":true},"nap":"done","until":"done"}}
         "#,
     );
 }
