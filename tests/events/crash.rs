@@ -88,13 +88,14 @@ pub fn column(database: &Connection, sql: &str) -> Vec<String> {
 /// Waits until the host has nothing left to relay or deliver.
 pub fn settle(host: &Process) {
     let deadline = Instant::now() + Duration::from_secs(120);
-    loop {
+    let mut looks_at_rest = 0;
+    // The looks are not one: what goes from one state to another between them can be missed, but not each time.
+    while looks_at_rest < 5 {
         let open = |state: &str| host.get(&format!("/admin/events?state={state}&limit=1")).json();
         let (waiting, running) = (open("waiting"), open("running"));
         let rests = |listed: &serde_json::Value| listed["events"].as_array().unwrap().is_empty();
-        if rests(&waiting) && rests(&running) && waiting["waitingForRelay"] == 0 {
-            return;
-        }
+        let at_rest = rests(&waiting) && rests(&running) && waiting["waitingForRelay"] == 0;
+        looks_at_rest = if at_rest { looks_at_rest + 1 } else { 0 };
         assert!(Instant::now() < deadline, "it does not come to rest: {waiting} {running}");
     }
 }
