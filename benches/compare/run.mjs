@@ -1,0 +1,124 @@
+// oncehost beside the same service written by hand, alternately, three rounds, as a table of ratios.
+//
+//   node benches/compare/run.mjs [--seconds 5] [--rounds 3] [--connections 1,16,64] [--modes fresh,replay,read]
+//
+// It builds what it needs (release) and takes free ports; --host BINARY --load BINARY name what is built already. What
+// is compared stands in service.mjs.
+import { execFileSync, spawn } from 'node:child_process'
+import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { createServer } from 'node:net'
+import { cpus, tmpdir, totalmem } from 'node:os'
+import { dirname, join } from 'node:path'
+import { fileURLToPath } from 'node:url'
+import { parseArgs } from 'node:util'
+
+const here = dirname(fileURLToPath(import.meta.url))
+const root = join(here, '..', '..')
+const { values: options } = parseArgs({
+  options: {
+    seconds: { type: 'string', default: '5' },
+    rounds: { type: 'string', default: '3' },
+    connections: { type: 'string', default: '1,16,64' },
+    modes: { type: 'string', default: 'fresh,replay,read' },
+    host: { type: 'string' },
+    load: { type: 'string' },
+  },
+})
+const target = process.env.CARGO_TARGET_DIR ?? join(root, 'target')
+
+function build() {
+  if (options.host && options.load) return { host: options.host, load: options.load }
+  execFileSync('cargo', ['build', '--locked', '--release'], { cwd: root, stdio: 'inherit' })
+  const told = execFileSync('cargo', ['bench', '--locked', '--bench', 'load', '--no-run', '--message-format', 'json'], {
+    cwd: root,
+    maxBuffer: 1 << 28,
+    stdio: ['ignore', 'pipe', 'inherit'],
+  })
+  const artifacts = told.toString().split('\n').filter(Boolean).map((line) => JSON.parse(line))
+  const load = artifacts.find((it) => it.executable && it.target?.name === 'load').executable
+  return { host: join(target, 'release', 'oncehost'), load }
+}
+
+const freePort = () =>
+  new Promise((resolve) => {
+    const server = createServer().listen(0, '127.0.0.1', () => {
+      const { port } = server.address()
+      server.close(() => resolve(port))
+    })
+  })
+
+const contenders = {
+  oncehost: (port, data, { host }) => [host, ['dev', '--apply-schema', '--data', data, '--listen', `127.0.0.1:${port}`]],
+  'node, plain': (port, data) =>
+    ['node', [join(here, 'service.mjs'), '--commit', 'one', '--data', join(data, 'service.db'), '--port', `${port}`]],
+  'node, group commit': (port, data) =>
+    ['node', [join(here, 'service.mjs'), '--commit', 'group', '--data', join(data, 'service.db'), '--port', `${port}`]],
+}
+
+/** Seconds of processor time that a process has used. */
+function cpuSeconds(pid) {
+  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ')
+  return (Number(fields[11]) + Number(fields[12])) / 100
+}
+
+async function started(port) {
+  for (let tries = 0; tries < 400; tries++) {
+    try {
+      const body = JSON.stringify({ region_id: 'none', limit: 1 })
+      const url = `http://127.0.0.1:${port}/plugins/lane-change/invoke/lane-change.list-events`
+      const answer = await fetch(url, { method: 'POST', headers: { 'Content-Type': 'application/json' }, body })
+      if (answer.ok) return
+    } catch {}
+    await new Promise((resolve) => setTimeout(resolve, 25))
+  }
+  throw new Error(`nothing answers on port ${port}`)
+}
+
+/** One measurement: requests a second, p50 and p99 in ms, and processor microseconds a request. */
+async function measure(name, mode, connections, built) {
+  const data = mkdtempSync(join(tmpdir(), 'oncehost-compare-'))
+  const port = await freePort()
+  const [command, args] = contenders[name](port, data, built)
+  const service = spawn(command, args, { cwd: root, stdio: 'ignore' })
+  try {
+    await started(port)
+    const before = cpuSeconds(service.pid)
+    const out = execFileSync(built.load, [
+      '--mode', mode, '--connections', connections, '--seconds', options.seconds, '--url', `http://127.0.0.1:${port}`,
+    ]).toString()
+    const rate = Number(/: (\d+) requests\/s/.exec(out)[1])
+    const [, p50, , p99] = /p50 (\d+) µs, p90 (\d+) µs, p99 (\d+) µs/.exec(out).map(Number)
+    const requests = rate * (Number(options.seconds) + 1)
+    return { rate, p50: p50 / 1000, p99: p99 / 1000, cpu: ((cpuSeconds(service.pid) - before) / requests) * 1e6 }
+  } finally {
+    service.kill('SIGKILL')
+    await new Promise((resolve) => service.once('exit', resolve))
+    rmSync(data, { recursive: true, force: true })
+  }
+}
+
+const median = (numbers) => numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)]
+
+if (!existsSync(join(here, 'node_modules'))) {
+  execFileSync('npm', ['ci', '--no-audit', '--no-fund'], { cwd: here, stdio: 'inherit' })
+}
+const built = build()
+const [cpu] = cpus()
+console.log(`\n${cpus().length} cores (${cpu.model.trim()}), ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.version}, ${options.rounds} rounds of ${options.seconds} s, medians; the driver shares the cores\n`)
+console.log('| what | connections | service | requests/s | p50 ms | p99 ms | CPU µs/request | oncehost is |')
+console.log('|---|---|---|---|---|---|---|---|')
+for (const mode of options.modes.split(',')) {
+  for (const connections of options.connections.split(',')) {
+    const seen = Object.fromEntries(Object.keys(contenders).map((name) => [name, []]))
+    for (let round = 0; round < Number(options.rounds); round++) {
+      for (const name of Object.keys(contenders)) seen[name].push(await measure(name, mode, connections, built))
+    }
+    const of = (name, what) => median(seen[name].map((it) => it[what]))
+    for (const name of Object.keys(contenders)) {
+      const ratio = (of('oncehost', 'rate') / of(name, 'rate')).toFixed(2)
+      console.log(
+        `| ${mode} | ${connections} | ${name} | ${of(name, 'rate')} | ${of(name, 'p50').toFixed(2)} | ${of(name, 'p99').toFixed(2)} | ${of(name, 'cpu').toFixed(0)} | ${ratio} × |`,
+      )
+    }
+  }
+}
