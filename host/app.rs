@@ -12,7 +12,7 @@ use crate::backup::{self, BackupError};
 use crate::clock::{Clock, Millis};
 use crate::config::Settings;
 use crate::events::Events;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::flow::{Committed, Flows};
 use crate::idempotency::InFlight;
 use crate::ids::Ids;
@@ -60,6 +60,23 @@ pub struct App {
 #[derive(Debug, thiserror::Error)]
 #[error("{0}")]
 pub struct StartError(pub String);
+
+/// Does what waits for the disk on a thread that may wait. `what` names it in the log.
+///
+/// # Errors
+/// `UNAVAILABLE` when it broke off.
+pub async fn blocking<R: Send + 'static>(
+    what: &'static str,
+    work: impl FnOnce() -> R + Send + 'static,
+) -> Result<R, Failure> {
+    tokio::task::spawn_blocking(work).await.map_err(|error| broke_off(what, &error))
+}
+
+/// What a caller hears of work that broke off on its own thread or task; the log has the rest.
+pub fn broke_off(what: &'static str, error: &tokio::task::JoinError) -> Failure {
+    tracing::error!(%error, "{what} broke off");
+    Failure::new(Code::Unavailable, "this broke off; the host's log says why")
+}
 
 impl App {
     /// Takes the lock of the data folder, loads the plugins, and is ready to serve. Lanes start on first use.

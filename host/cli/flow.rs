@@ -145,7 +145,7 @@ impl Which {
 
 /// Asks the running host, or the data where none runs.
 async fn ask(settings: Settings, verb: Option<Verb>, which: &Which, reason: Option<String>) -> Result<Json, Fail> {
-    let id = encoded(&which.id);
+    let id = local::segment(&which.id);
     let request = match verb {
         None => {
             let query = form(&json!({ "plugin": which.plugin, "tenant": which.tenant }));
@@ -213,26 +213,13 @@ fn form(members: &Json) -> String {
     query.finish()
 }
 
-/// One segment of a path.
-fn encoded(text: &str) -> String {
-    use std::fmt::Write;
-    text.bytes().fold(String::new(), |mut out, byte| {
-        if byte.is_ascii_alphanumeric() || b"-_.~".contains(&byte) {
-            out.push(char::from(byte));
-        } else {
-            let _infallible = write!(out, "%{byte:02X}");
-        }
-        out
-    })
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
     #[test]
     fn ids_are_one_segment_of_a_path_whatever_they_hold() {
-        assert_eq!(encoded("f-a/b?c%"), "f-a%2Fb%3Fc%25");
+        assert_eq!(local::segment("f-a/b?c%"), "f-a%2Fb%3Fc%25");
         assert_eq!(form(&json!({ "plugin": "a b", "tenant": null, "limit": 3 })), "plugin=a+b&limit=3");
     }
 }

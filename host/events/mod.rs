@@ -10,9 +10,9 @@ use std::time::{Duration, Instant};
 
 use tokio::sync::{OwnedMutexGuard, watch};
 
-use crate::app::App;
+use crate::app::{self, App};
 use crate::clock::{Millis, millis};
-use crate::failure::{Code, Failure};
+use crate::failure::Failure;
 use crate::ids::Ids;
 use crate::nudge::Nudges;
 use crate::plugin::Registry;
@@ -180,12 +180,11 @@ async fn change<R: Send + 'static>(
 
 /// Does what waits for the disk on a thread that may wait.
 async fn blocking<R: Send + 'static>(work: impl FnOnce() -> R + Send + 'static) -> Result<R, Failure> {
-    tokio::task::spawn_blocking(work).await.map_err(|error| broke_off(&error))
+    app::blocking("work on events", work).await
 }
 
 fn broke_off(error: &tokio::task::JoinError) -> Failure {
-    tracing::error!(%error, "work on events broke off");
-    Failure::new(Code::Unavailable, "this broke off; the host's log says why")
+    app::broke_off("work on events", error)
 }
 
 /// Names of all plugins that have a database, loaded or not.

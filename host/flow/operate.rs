@@ -8,10 +8,9 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::Committed;
-use crate::app::App;
+use crate::app::{App, blocking};
 use crate::failure::{Code, Failure};
 use crate::lane::AfterCommit;
-use crate::plugin::is_id;
 use crate::store::workflows::Filter;
 use crate::store::{Access, StoreError, Tx, workflows};
 use crate::workflow::{self, Wakes, Wanted};
@@ -77,8 +76,7 @@ pub async fn list(app: &Arc<App>, query: Query) -> Result<Json, Failure> {
             Some(read.ok_or_else(|| wrong("cursor is none that a page gave: leave it out to begin anew".to_owned()))?)
         }
     };
-    let plugins = databases(app, query.plugin.as_deref())?;
-    on_a_thread(app, move |app| page(app, &query, plugins, cursor, limit)).await
+    on_a_thread(app, move |app| page(app, &query, databases(app, query.plugin.as_deref())?, cursor, limit)).await
 }
 
 fn page(app: &App, query: &Query, plugins: Vec<String>, cursor: Option<Cursor>, limit: i64) -> Result<Json, Failure> {
@@ -186,10 +184,10 @@ fn gone(named: &Named) -> Failure {
 
 /// The plugin and the tenant that have a workflow of this name.
 async fn locate(app: &Arc<App>, named: &Named) -> Result<(String, String), Failure> {
-    let (plugins, wanted) = (databases(app, named.plugin.as_deref())?, named.clone());
+    let wanted = named.clone();
     let found = on_a_thread(app, move |app| {
         let mut found = Vec::new();
-        for plugin in plugins {
+        for plugin in databases(app, wanted.plugin.as_deref())? {
             let rows = look(app, &plugin, |tx| workflows::named(tx, &wanted.workflow_id))?;
             let fits = |tenant: &String| wanted.tenant.as_ref().is_none_or(|wanted| wanted == tenant);
             found.extend(rows.into_iter().map(|row| row.tenant).filter(fits).map(|tenant| (plugin.clone(), tenant)));
@@ -230,14 +228,8 @@ fn databases(app: &App, only: Option<&str>) -> Result<Vec<String>, Failure> {
             app.registry().plugins.keys().filter(|plugin| only.is_none_or(|only| only == *plugin)).cloned().collect();
         return Ok(loaded);
     }
-    let unread = |error: std::io::Error| Failure::new(Code::Unavailable, format!("the data folder: {error}"));
-    let mut plugins = Vec::new();
-    for entry in std::fs::read_dir(&app.settings.data).map_err(unread)? {
-        let name = entry.map_err(unread)?.file_name();
-        let id = name.to_str().and_then(|name| name.strip_suffix(".db")).filter(|id| is_id(id) && *id != "host");
-        plugins.extend(id.filter(|id| only.is_none_or(|only| only == *id)).map(str::to_owned));
-    }
-    plugins.sort_unstable();
+    let mut plugins = app.stores.plugins()?;
+    plugins.retain(|plugin| only.is_none_or(|only| only == plugin));
     if let Some(only) = only.filter(|only| plugins.is_empty() && !app.registry().plugins.contains_key(*only)) {
         return Err(Failure::new(Code::NotFound, format!("there is no plugin {only:?}")));
     }
@@ -249,8 +241,5 @@ async fn on_a_thread<R: Send + 'static>(
     work: impl FnOnce(&App) -> Result<R, Failure> + Send + 'static,
 ) -> Result<R, Failure> {
     let app = app.clone();
-    tokio::task::spawn_blocking(move || work(&app)).await.unwrap_or_else(|error| {
-        tracing::error!(%error, "a look at workflows broke off");
-        Err(Failure::new(Code::Unavailable, "this broke off; the host's log says why"))
-    })
+    blocking("a look at workflows", move || work(&app)).await?
 }

@@ -9,7 +9,7 @@ use axum::http::{HeaderMap, Response, StatusCode, Uri};
 use serde_json::Value as Json;
 
 use super::door::RequestId;
-use super::{Shared, body, reply};
+use super::{Shared, body};
 use crate::events::admin::{self, Selection};
 use crate::failure::{Code, Failure};
 
@@ -20,7 +20,7 @@ pub(super) async fn list(
 ) -> Response<Body> {
     let listed = async { admin::list(&shared.app, &query(&uri)?).await };
     let listed = listed.await;
-    answer(&shared, &id, listed)
+    shared.answer(&id, StatusCode::OK, listed)
 }
 
 pub(super) async fn show(
@@ -29,7 +29,7 @@ pub(super) async fn show(
     Path(event): Path<String>,
 ) -> Response<Body> {
     let shown = admin::show(&shared.app, &event).await;
-    answer(&shared, &id, shown)
+    shared.answer(&id, StatusCode::OK, shown)
 }
 
 pub(super) async fn replay(
@@ -40,7 +40,7 @@ pub(super) async fn replay(
 ) -> Response<Body> {
     let done = async { admin::replay(&shared.app, &selection(&shared, &headers, body).await?).await };
     let done = done.await;
-    answer(&shared, &id, done)
+    shared.answer(&id, StatusCode::OK, done)
 }
 
 pub(super) async fn discard(
@@ -51,7 +51,7 @@ pub(super) async fn discard(
 ) -> Response<Body> {
     let done = async { admin::discard(&shared.app, &selection(&shared, &headers, body).await?).await };
     let done = done.await;
-    answer(&shared, &id, done)
+    shared.answer(&id, StatusCode::OK, done)
 }
 
 /// The members of a selection as parameters of the address: `?state=dead&plugin=orders`.
@@ -82,11 +82,4 @@ fn read(members: Json) -> Result<Selection, Failure> {
             format!("this does not say which deliveries are meant: {error}; the form is {form}"),
         )
     })
-}
-
-fn answer(shared: &Shared, id: &RequestId, done: Result<Json, Failure>) -> Response<Body> {
-    match done {
-        Ok(done) => reply::json(StatusCode::OK, &done),
-        Err(failure) => shared.problem(failure, id),
-    }
 }

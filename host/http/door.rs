@@ -8,6 +8,7 @@ use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
 use axum::middleware::Next;
+use serde_json::Value as Json;
 
 use super::problem::Problem;
 use super::reply::{self, EXPIRES, KEY, REPLAYED, REQUEST_ID, TENANT};
@@ -206,6 +207,14 @@ fn tenant(headers: &HeaderMap) -> Result<String, Failure> {
 }
 
 impl Shared {
+    /// The reply to an operator: what was done, with this status, or the error.
+    pub(super) fn answer(&self, id: &RequestId, status: StatusCode, done: Result<Json, Failure>) -> Response<Body> {
+        match done {
+            Ok(done) => reply::json(status, &done),
+            Err(failure) => self.problem(failure, id),
+        }
+    }
+
     /// The reply to an error; what the caller could not have put right is logged.
     pub(super) fn problem(&self, error: impl Into<InvokeError>, RequestId(id): &RequestId) -> Response<Body> {
         let error = error.into();

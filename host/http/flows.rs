@@ -8,10 +8,9 @@ use axum::extract::rejection::QueryRejection;
 use axum::extract::{Path, Query as AxumQuery, State};
 use axum::http::{HeaderMap, Response, StatusCode};
 use serde::Deserialize;
-use serde_json::Value as Json;
 
 use super::door::RequestId;
-use super::{Shared, body, reply};
+use super::{Shared, body};
 use crate::failure::{Code, Failure};
 use crate::flow::operate::{self, Named, Query, Verb};
 
@@ -41,7 +40,7 @@ pub(super) async fn list(
         Ok(AxumQuery(query)) => operate::list(&shared.app, query).await,
         Err(error) => Err(wrong(&error)),
     };
-    answer(&shared, &id, listed)
+    shared.answer(&id, StatusCode::OK, listed)
 }
 
 pub(super) async fn show(
@@ -56,7 +55,7 @@ pub(super) async fn show(
         }
         Err(error) => Err(wrong(&error)),
     };
-    answer(&shared, &id, found)
+    shared.answer(&id, StatusCode::OK, found)
 }
 
 pub(super) async fn change(
@@ -82,17 +81,10 @@ pub(super) async fn change(
         operate::change(&shared.app, verb, Named { workflow_id, plugin, tenant, reason }).await
     };
     let changed = changing.await;
-    answer(&shared, &id, changed)
+    shared.answer(&id, StatusCode::OK, changed)
 }
 
 fn wrong(error: &QueryRejection) -> Failure {
     let text = format!("the query of this path is wrong: {}", error.body_text());
     Failure::new(Code::Validation, text)
-}
-
-fn answer(shared: &Shared, id: &RequestId, done: Result<Json, Failure>) -> Response<Body> {
-    match done {
-        Ok(done) => reply::json(StatusCode::OK, &done),
-        Err(failure) => shared.problem(failure, id),
-    }
 }

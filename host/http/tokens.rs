@@ -11,7 +11,8 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::door::RequestId;
-use super::{Shared, body, reply};
+use super::{Shared, body};
+use crate::app::blocking;
 use crate::auth::token::{NewToken, Tokens, status};
 use crate::clock::{Clock, Millis};
 use crate::codec::time::shown;
@@ -83,15 +84,12 @@ async fn on_a_thread(
     shared: Arc<Shared>,
     work: impl FnOnce(&Shared) -> Result<Json, Failure> + Send + 'static,
 ) -> Result<Json, Failure> {
-    tokio::task::spawn_blocking(move || work(&shared)).await.unwrap_or_else(|error| {
-        tracing::error!(%error, "work on tokens broke off");
-        Err(Failure::new(Code::Unavailable, "this broke off; the host's log says why"))
-    })
+    blocking("work on tokens", move || work(&shared)).await?
 }
 
 pub(super) async fn list(State(shared): State<Arc<Shared>>, Extension(id): Extension<RequestId>) -> Response<Body> {
     let listed = on_a_thread(shared.clone(), |shared| all(&shared.app.auth.tokens, shared.app.clock.now())).await;
-    answer(&shared, &id, StatusCode::OK, listed)
+    shared.answer(&id, StatusCode::OK, listed)
 }
 
 pub(super) async fn create(
@@ -115,7 +113,7 @@ pub(super) async fn create(
         .await
     };
     let made = made.await;
-    answer(&shared, &id, StatusCode::CREATED, made)
+    shared.answer(&id, StatusCode::CREATED, made)
 }
 
 pub(super) async fn revoke(
@@ -126,12 +124,5 @@ pub(super) async fn revoke(
     let ended =
         on_a_thread(shared.clone(), move |shared| end(&shared.app.auth.tokens, &token, shared.app.clock.as_ref()));
     let ended = ended.await;
-    answer(&shared, &id, StatusCode::OK, ended)
-}
-
-fn answer(shared: &Shared, id: &RequestId, status: StatusCode, done: Result<Json, Failure>) -> Response<Body> {
-    match done {
-        Ok(done) => reply::json(status, &done),
-        Err(failure) => shared.problem(failure, id),
-    }
+    shared.answer(&id, StatusCode::OK, ended)
 }
