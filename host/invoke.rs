@@ -91,6 +91,24 @@ pub trait Cause: Send + Sync + Debug {
     }
 }
 
+/// The cause of what happens each time and leaves no record: a call without a key, one call of a script's.
+#[derive(Debug)]
+pub struct Unrecorded;
+
+impl Cause for Unrecorded {
+    fn claim(&self, _tx: &Tx, _now: Millis) -> Result<Claim, Failure> {
+        Ok(Claim::Run)
+    }
+
+    fn settle(&self, _tx: &Tx, data: &str, _now: Millis) -> Result<Outcome, Failure> {
+        Ok(Outcome::new(data))
+    }
+
+    fn is_recorded(&self) -> bool {
+        false
+    }
+}
+
 /// What a claim found.
 #[derive(Debug)]
 pub enum Claim {

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 
-use super::{Fail, local, print};
+use super::{Fail, items, local, print};
 use crate::app::App;
 use crate::config::Settings;
 use crate::events::admin::{self, Selection};
@@ -294,8 +294,4 @@ fn replayed(done: &Json) -> String {
         out.push_str(if done["more"] == true { "there are more; nothing was kept\n" } else { "nothing was kept\n" });
     }
     out
-}
-
-fn items<'a>(of: &'a Json, name: &str) -> &'a [Json] {
-    of.get(name).and_then(Json::as_array).map_or(&[], Vec::as_slice)
 }

@@ -4,6 +4,8 @@ use std::fmt::Write;
 
 use serde_json::Value as Json;
 
+use super::{items, text};
+
 /// Characters of a result or a seed that are shown on its line.
 const SHOWN: usize = 200;
 
@@ -93,14 +95,6 @@ fn short(value: &Json) -> String {
 
 fn first_line(text: &str) -> &str {
     text.lines().next().unwrap_or_default()
-}
-
-fn items<'a>(of: &'a Json, name: &str) -> &'a [Json] {
-    of.get(name).and_then(Json::as_array).map_or(&[], Vec::as_slice)
-}
-
-fn text<'a>(of: &'a Json, name: &str) -> &'a str {
-    of.get(name).and_then(Json::as_str).unwrap_or_default()
 }
 
 #[cfg(test)]

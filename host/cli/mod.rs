@@ -4,6 +4,7 @@ use std::io::{self, Write};
 use std::process::ExitCode;
 
 use clap::{Args, Parser, Subcommand};
+use serde_json::Value as Json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::app::StartError;
@@ -194,6 +195,16 @@ fn print(text: &str) -> Result<(), Fail> {
 /// Writes to standard error.
 fn complain(text: &str) {
     let _nobody_reads = writeln!(io::stderr().lock(), "oncehost: {text}");
+}
+
+/// The list that a member of a reply is; one that is not there is empty.
+fn items<'a>(of: &'a Json, name: &str) -> &'a [Json] {
+    of.get(name).and_then(Json::as_array).map_or(&[], Vec::as_slice)
+}
+
+/// The text that a member of a reply is; one that is not there is empty.
+fn text<'a>(of: &'a Json, name: &str) -> &'a str {
+    of.get(name).and_then(Json::as_str).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::fmt::Write;
 use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 
-use super::{Fail, local, print};
+use super::{Fail, items, local, print, text};
 use crate::config::Settings;
 use crate::plugin::Fault;
 use crate::{http, serve};
@@ -125,14 +125,6 @@ fn place(fault: &Json) -> String {
         snippet: fault.get("snippet").and_then(Json::as_str).map(str::to_owned),
     };
     format!("  {}\n", fault.to_string().replace('\n', "\n  "))
-}
-
-fn items<'a>(of: &'a Json, name: &str) -> &'a [Json] {
-    of.get(name).and_then(Json::as_array).map_or(&[], Vec::as_slice)
-}
-
-fn text<'a>(of: &'a Json, name: &str) -> &'a str {
-    of.get(name).and_then(Json::as_str).unwrap_or_default()
 }
 
 #[cfg(test)]

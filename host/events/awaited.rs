@@ -21,19 +21,7 @@ pub(super) const NAME: &str = "flows";
 
 /// The delivery of an event to the workflows of a plugin.
 pub(super) fn delivery(plugin: &str, passing: &Passing<'_>) -> NewDelivery {
-    NewDelivery {
-        event_id: passing.event_id.to_owned(),
-        subscription: NAME.to_owned(),
-        operation: format!("{plugin}/{NAME}"),
-        handler: NAME.to_owned(),
-        tenant: passing.tenant.to_owned(),
-        source: passing.source.to_owned(),
-        sender_id: passing.sender_id.to_owned(),
-        event_type: passing.event_type.to_owned(),
-        subject: passing.subject.map(str::to_owned),
-        event: passing.text.to_owned(),
-        order_key: None,
-    }
+    passing.delivery(NAME, format!("{plugin}/{NAME}"), NAME)
 }
 
 /// Gives the event to the steps that wait for it, in the transaction of the acknowledgement.

@@ -36,6 +36,25 @@ pub(super) struct Passing<'a> {
     pub at: Millis,
 }
 
+impl Passing<'_> {
+    /// Its delivery to `handler`, before anything is said about the order.
+    pub(super) fn delivery(&self, subscription: &str, operation: String, handler: &str) -> NewDelivery {
+        NewDelivery {
+            event_id: self.event_id.to_owned(),
+            subscription: subscription.to_owned(),
+            operation,
+            handler: handler.to_owned(),
+            tenant: self.tenant.to_owned(),
+            source: self.source.to_owned(),
+            sender_id: self.sender_id.to_owned(),
+            event_type: self.event_type.to_owned(),
+            subject: self.subject.map(str::to_owned),
+            event: self.text.to_owned(),
+            order_key: None,
+        }
+    }
+}
+
 impl Known {
     fn new(row: Subscribed) -> Self {
         let filter = row.filter.as_deref().and_then(|text| {
@@ -55,18 +74,9 @@ impl Known {
             && row.ended_at.is_none_or(|ended| passing.at <= ended)
             && self.filter.as_ref().is_none_or(|filter| filter.passes(passing.event));
         wanted.then(|| NewDelivery {
-            event_id: passing.event_id.to_owned(),
-            subscription: row.name.clone(),
-            operation: format!("{}/event:{}", row.plugin, row.handler),
-            handler: row.handler.clone(),
-            tenant: passing.tenant.to_owned(),
-            source: passing.source.to_owned(),
-            sender_id: passing.sender_id.to_owned(),
-            event_type: passing.event_type.to_owned(),
-            subject: passing.subject.map(str::to_owned),
-            event: passing.text.to_owned(),
             // A tenant has no `/` in it.
             order_key: passing.subject.filter(|_| row.by_subject).map(|it| format!("{}/{it}", passing.tenant)),
+            ..passing.delivery(&row.name, format!("{}/event:{}", row.plugin, row.handler), &row.handler)
         })
     }
 }

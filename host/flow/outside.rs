@@ -10,7 +10,7 @@ use tokio::task::AbortHandle;
 
 use super::fetch::Wanted;
 use super::scripts::Message;
-use super::step::{OneCall, Prepared};
+use super::step::Prepared;
 use crate::app::App;
 use crate::auth::Caller;
 use crate::bindings::{Bindings, Scope, ctx};
@@ -18,7 +18,7 @@ use crate::codec::{Value, json};
 use crate::config::GivenSettings;
 use crate::failure::{Code, Failure};
 use crate::idempotency;
-use crate::invoke::{HostCall, Invocation, InvokeError, Run};
+use crate::invoke::{HostCall, Invocation, InvokeError, Run, Unrecorded};
 use crate::script::{Binding, Host, Level, Outside};
 
 /// What one run has begun outside and what it was told; shared by the run and its thread.
@@ -111,7 +111,7 @@ impl StepHost {
             limits: self.limits.clone(),
             engine: self.engine.clone(),
             payload_limit: self.payload_limit,
-            cause: Box::new(OneCall),
+            cause: Box::new(Unrecorded),
         });
         let (sender, answer) = std::sync::mpsc::channel();
         let lane = self.app.lane(&self.scope.plugin.id);

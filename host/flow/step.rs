@@ -212,24 +212,6 @@ pub(super) fn settle_script(
     post(app, plugin, claimed, invocation);
 }
 
-/// One call of a script's: it happens, and nothing says afterwards that it did.
-#[derive(Debug)]
-pub(super) struct OneCall;
-
-impl Cause for OneCall {
-    fn claim(&self, _tx: &Tx, _now: Millis) -> Result<Claim, Failure> {
-        Ok(Claim::Run)
-    }
-
-    fn settle(&self, _tx: &Tx, data: &str, _now: Millis) -> Result<Outcome, Failure> {
-        Ok(Outcome::new(data))
-    }
-
-    fn is_recorded(&self) -> bool {
-        false
-    }
-}
-
 /// Hands an invocation of a step to the lane, which settles it; what it cannot settle is noted.
 fn post(app: &Arc<App>, plugin: &Arc<Plugin>, claimed: Claimed, invocation: Invocation) {
     let (flows, of, id) = (Arc::downgrade(&app.flows), claimed.clone(), plugin.id.clone());

@@ -10,7 +10,7 @@ use crate::app::App;
 use crate::bindings::Scope;
 use crate::clock::{Millis, millis};
 use crate::failure::{Code, Failure, FieldFault};
-use crate::invoke::{self, Cause, Claim, Invocation, InvokeError, Outcome};
+use crate::invoke::{self, Cause, Claim, Invocation, InvokeError, Outcome, Unrecorded};
 use crate::metrics::{self, PluginMetrics};
 use crate::plugin::{Action, InputSchema, KeyRule, Kind, Plugin, Replay};
 use crate::script::{EngineLimits, RunLimits};
@@ -146,7 +146,7 @@ async fn keyed(
             mark_kept: millis(app.settings.mark_kept),
             began: AtomicI64::new(run.now),
         }),
-        None => Box::new(Keyless),
+        None => Box::new(Unrecorded),
     };
     let now = run.now;
     let invocation = Invocation {
@@ -246,24 +246,6 @@ pub(crate) fn payload_limit(app: &App, plugin: &Plugin) -> usize {
 
 fn size(own: Option<u64>, default: usize) -> usize {
     own.map_or(default, |bytes| usize::try_from(bytes).unwrap_or(usize::MAX))
-}
-
-/// A call without a key: it runs each time.
-#[derive(Debug)]
-struct Keyless;
-
-impl Cause for Keyless {
-    fn claim(&self, _tx: &Tx, _now: Millis) -> Result<Claim, Failure> {
-        Ok(Claim::Run)
-    }
-
-    fn settle(&self, _tx: &Tx, data: &str, _now: Millis) -> Result<Outcome, Failure> {
-        Ok(Outcome::new(data))
-    }
-
-    fn is_recorded(&self) -> bool {
-        false
-    }
 }
 
 /// A call under a key.
