@@ -11,6 +11,7 @@ use crate::failure::{Code, Failure};
 use crate::plugin::Plugin;
 use crate::schema::{self, ApplyError, Plan};
 use crate::store::{Shared, tables};
+use crate::suggest::shell_word;
 
 /// What to do about plugins' tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -106,7 +107,11 @@ fn one_schema(
         let indented = |line: &str| if line.is_empty() { "\n".to_owned() } else { format!("\n  {line}") };
         plugin.id.clone() + &text.trim_end().lines().map(indented).collect::<String>()
     };
-    let refused = |plan: &Plan| json!({ "refused": true, "plan": plan, "text": headed(&schema::render(plan)) });
+    // The steps are for `plan` to show: here they would hide what stands against them.
+    let refused = |plan: &Plan| {
+        let text = schema::render(&Plan { steps: Vec::new(), ..plan.clone() });
+        json!({ "refused": true, "plan": plan, "text": headed(text.trim_start()) })
+    };
     Ok(match verb {
         SchemaVerb::Plan => {
             let plan = tables::plan(shared, &plugin.schema, allow)?;
@@ -147,19 +152,39 @@ pub fn shown(done: &Json) -> String {
     if texts.is_empty() { "no plugins".to_owned() } else { texts.join("\n") }
 }
 
-/// What is to be said about the tables of a plugin that are not as its `schema.sql` says: `are not there yet`.
-pub async fn pending(app: &Arc<App>, plugin: &Plugin) -> Option<String> {
+/// Why a plugin's tables are not as its `schema.sql` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pending {
+    Missing,
+    Differ,
+    /// They cannot be looked at, for this reason: an apply would not help.
+    Unknown(String),
+}
+
+impl Pending {
+    /// What is to be said of the tables: `are not there yet`.
+    pub fn says(&self) -> String {
+        match self {
+            Pending::Missing => "are not there yet".to_owned(),
+            Pending::Differ => "are not as schema.sql says".to_owned(),
+            Pending::Unknown(why) => format!("cannot be looked at: {why}"),
+        }
+    }
+}
+
+/// Whether the tables of a plugin are as its `schema.sql` says, and if not, why.
+pub async fn pending(app: &Arc<App>, plugin: &Plugin) -> Option<Pending> {
     if !app.database(&plugin.id).exists() {
         // Without a database there is nothing to compare, and no reason to make one.
-        return (!plugin.schema.tables.is_empty()).then(|| "are not there yet".to_owned());
+        return (!plugin.schema.tables.is_empty()).then_some(Pending::Missing);
     }
     let wanted = plugin.schema.clone();
     let look = move |shared: &Shared| tables::status(shared, &wanted);
     let looked = app.lane(&plugin.id).exclusive(look).await;
     match looked.and_then(|status| status.map_err(Failure::from)) {
         Ok(status) if status.state == schema::State::Equal => None,
-        Ok(_) => Some("are not as schema.sql says".to_owned()),
-        Err(failure) => Some(format!("cannot be looked at: {}", failure.detail)),
+        Ok(_) => Some(Pending::Differ),
+        Err(failure) => Some(Pending::Unknown(failure.detail)),
     }
 }
 
@@ -167,5 +192,5 @@ pub async fn pending(app: &Arc<App>, plugin: &Plugin) -> Option<String> {
 pub fn data_flag(app: &App) -> String {
     let data = &app.settings.data;
     let usual = *data == crate::config::Settings::default().data;
-    if usual { String::new() } else { format!(" --data {}", data.display()) }
+    if usual { String::new() } else { format!(" --data {}", shell_word(&data.display().to_string())) }
 }

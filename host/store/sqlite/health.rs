@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, ErrorCode, OptionalExtension};
 
 use super::{HOST_TABLES, StoreError, copy, open_reader, opening};
 use crate::clock::Millis;
@@ -29,10 +29,15 @@ pub fn newest_host_tables() -> i64 {
 /// Looks at a plugin's database.
 ///
 /// # Errors
-/// When it cannot be opened or read.
+/// When it cannot be opened or read, which says nothing about what is in it.
 pub fn look(path: &Path, replies_before: Millis, marks_before: Millis) -> Result<Health, StoreError> {
     let connection = open_reader(path)?;
-    look_at(&connection, replies_before, marks_before).map_err(|error| opening(path, &error))
+    look_at(&connection, replies_before, marks_before).or_else(|error| match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+            Ok(Health { damage: Some(error.to_string()), host_tables: 0, newest: None, expired: (0, 0) })
+        }
+        _ => Err(opening(path, &error)),
+    })
 }
 
 fn look_at(connection: &Connection, replies_before: Millis, marks_before: Millis) -> rusqlite::Result<Health> {
