@@ -73,7 +73,8 @@ fn other_tables(before: &Registry, change: &Change) -> Option<Arc<Plugin>> {
 }
 
 async fn apply(app: &Arc<App>, plugin: &Arc<Plugin>) -> String {
-    match tables::schema_of(app, std::slice::from_ref(plugin), SchemaVerb::Apply, &[]).await {
+    let quiet: tables::Tell = Arc::new(|_| ());
+    match tables::schema_of(app, std::slice::from_ref(plugin), SchemaVerb::Apply, &[], &quiet).await {
         Ok(done) => tables::shown(&done),
         Err(failure) => format!("the tables of {} were not applied: {}", plugin.id, failure.detail),
     }

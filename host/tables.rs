@@ -47,6 +47,20 @@ pub struct SchemaRequest {
     pub allow_destructive: Vec<String>,
 }
 
+/// How far an apply is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    pub plugin: String,
+    /// From 1.
+    pub step: usize,
+    pub steps: usize,
+    /// What the step does.
+    pub why: String,
+}
+
+/// Hears how far an apply is, on the lane's thread.
+pub type Tell = Arc<dyn Fn(Progress) + Send + Sync>;
+
 /// Plans, applies or shows changes of tables, one plugin after the other. Gives
 /// `{ "plugins": [{ "plugin", "refused", "text", … }] }`; where `refused` is true nothing of that plugin was applied, and
 /// `failed` says what the database said, if that is why.
@@ -54,6 +68,19 @@ pub struct SchemaRequest {
 /// # Errors
 /// `NOT_FOUND` for an unknown plugin, and what the database of a single plugin says.
 pub async fn schema(app: &Arc<App>, verb: SchemaVerb, request: SchemaRequest) -> Result<Json, Failure> {
+    schema_telling(app, verb, request, Arc::new(|_| ())).await
+}
+
+/// The same; `tell` hears of each step of an apply.
+///
+/// # Errors
+/// As [`schema`].
+pub async fn schema_telling(
+    app: &Arc<App>,
+    verb: SchemaVerb,
+    request: SchemaRequest,
+    tell: Tell,
+) -> Result<Json, Failure> {
     let registry = app.registry();
     let plugins: Vec<_> = match &request.plugin {
         None => registry.plugins.values().cloned().collect(),
@@ -65,7 +92,7 @@ pub async fn schema(app: &Arc<App>, verb: SchemaVerb, request: SchemaRequest) ->
             Failure::new(Code::NotFound, format!("no plugin \"{id}\" is loaded{broken}"))
         })?],
     };
-    schema_of(app, &plugins, verb, &request.allow_destructive).await
+    schema_of(app, &plugins, verb, &request.allow_destructive, &tell).await
 }
 
 /// The same for these plugins, loaded or about to be.
@@ -77,11 +104,13 @@ pub async fn schema_of(
     plugins: &[Arc<Plugin>],
     verb: SchemaVerb,
     allow_destructive: &[String],
+    tell: &Tell,
 ) -> Result<Json, Failure> {
     let mut done = Vec::new();
     for plugin in plugins.iter().cloned() {
         let (allow, now, id) = (allow_destructive.to_vec(), app.clock.now(), plugin.id.clone());
-        let work = move |shared: &Shared| one_schema(shared, &plugin, verb, &allow, now);
+        let tell = tell.clone();
+        let work = move |shared: &Shared| one_schema(shared, &plugin, verb, &allow, now, &tell);
         let mut told = match app.lane(&id).exclusive(work).await.and_then(|told| told) {
             // Of several, the others are to be heard of all the same.
             Err(failure) if plugins.len() > 1 => {
@@ -102,6 +131,7 @@ fn one_schema(
     verb: SchemaVerb,
     allow: &[String],
     now: Millis,
+    tell: &Tell,
 ) -> Result<Json, Failure> {
     let headed = |text: &str| {
         let indented = |line: &str| if line.is_empty() { "\n".to_owned() } else { format!("\n  {line}") };
@@ -117,7 +147,7 @@ fn one_schema(
             let plan = tables::plan(shared, &plugin.schema, allow)?;
             json!({ "refused": !plan.refusals.is_empty(), "plan": plan, "text": headed(&schema::render(&plan)) })
         }
-        SchemaVerb::Apply => match tables::apply(shared, &plugin.schema, allow, now) {
+        SchemaVerb::Apply => match tables::apply_telling(shared, &plugin.schema, allow, now, &step_of(plugin, tell)) {
             Ok(applied) => {
                 let text = match applied.plan.steps.len() {
                     0 => "as schema.sql wants it; nothing to do".to_owned(),
@@ -143,6 +173,10 @@ fn one_schema(
             json!({ "refused": false, "status": status, "text": headed(&text) })
         }
     })
+}
+
+fn step_of(plugin: &Plugin, tell: &Tell) -> impl Fn(usize, usize, &str) {
+    move |step, steps, why| tell(Progress { plugin: plugin.id.clone(), step, steps, why: why.to_owned() })
 }
 
 /// For people to read: the text that goes with each plugin.

@@ -95,7 +95,7 @@ fn make(dir: &Path, fills: &Fills<'_>) -> std::io::Result<()> {
     let made = FILES.iter().try_for_each(|(path, text)| {
         let path = beside.join(path);
         fs::create_dir_all(path.parent().unwrap_or(&beside))?;
-        fs::write(path, fills.into_text(text))
+        fs::write(path, fills.put_into(text))
     });
     made.and_then(|()| fs::rename(&beside, dir.join(name))).inspect_err(|_| {
         // What went wrong before is what is told.
@@ -104,7 +104,7 @@ fn make(dir: &Path, fills: &Fills<'_>) -> std::io::Result<()> {
 }
 
 impl Fills<'_> {
-    fn into_text(&self, text: &str) -> String {
+    fn put_into(&self, text: &str) -> String {
         let address = self.address.to_string();
         text.replace("{{name}}", self.name).replace("{{address}}", &address).replace("{{flags}}", self.flags)
     }
