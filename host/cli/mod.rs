@@ -3,7 +3,7 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::Value as Json;
 use tokio::signal::unix::{SignalKind, signal};
 
@@ -140,8 +140,9 @@ impl From<io::Error> for Fail {
 
 /// Reads the command line, runs the command, and gives the exit code: 0 done, 1 it failed, 2 wrong use.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let read = Cli::command().try_get_matches().and_then(|found| Ok((named(&found), Cli::from_arg_matches(&found)?)));
+    let (named, cli) = match read {
+        Ok(read) => read,
         Err(error) => {
             let _nobody_reads = error.print();
             return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
@@ -155,10 +156,22 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
         Err(Fail::Usage(text)) => {
-            complain(&format!("{text}\nHelp: oncehost --help"));
+            complain(&format!("{text}\nHelp: {named} --help"));
             ExitCode::from(2)
         }
     }
+}
+
+/// The command's words: `oncehost events replay`.
+fn named(found: &ArgMatches) -> String {
+    let mut words = "oncehost".to_owned();
+    let mut at = found;
+    while let Some((name, below)) = at.subcommand() {
+        words.push(' ');
+        words.push_str(name);
+        at = below;
+    }
+    words
 }
 
 fn run(cli: Cli) -> Result<(), Fail> {

@@ -23,7 +23,7 @@ const CASES: &[(&[&str], &str)] = &[
     (&["dev", "--log-format", "xml"], "text or json"),
     (&["dev", "--plugins", ""], "missing"),
     (&["dev", "--data", ""], "missing"),
-    (&["events", "replay"], "--all"),
+    (&["events", "replay"], "--all\nHelp: oncehost events replay --help"),
     (&["events", "replay", "--dry-run"], "--all"),
     (&["events", "discard"], "--all"),
     (&["events", "replay", "--all", "--rate", "0"], "1..=10000"),
