@@ -152,7 +152,7 @@ fn no_file_left() -> bool {
 }
 
 /// What callers hear of a full disk.
-const FULL: &str = "the host's disk is full; nothing was written, try again when there is room";
+const FULL: &str = "the disk is full; nothing was written, try again when there is room";
 
 /// What a failed statement of the host's own means: none of them breaks a constraint, so the database is at fault.
 pub(crate) fn fault(error: &rusqlite::Error) -> StoreError {
