@@ -29,8 +29,8 @@ fn apply_shows_its_steps_on_a_terminal_with_a_host_and_without_one() {
     let folders = shop();
     many_tables(&folders, "a");
     let seen = on_a_terminal(&folders, "schema apply shop");
-    assert!(seen.contains("schema shop: ") && seen.contains(" of 404, "), "{seen}");
-    assert!(seen.contains("applied, 404 steps"), "{seen}");
+    assert!(seen.contains("schema shop: ") && seen.contains(" of 803, "), "{seen}");
+    assert!(seen.contains("applied, 803 steps"), "{seen}");
     let host = folders.dev();
     many_tables(&folders, "b");
     host.wait_for("reloaded shop", 0);
@@ -41,8 +41,8 @@ fn apply_shows_its_steps_on_a_terminal_with_a_host_and_without_one() {
     many_tables(&folders, "c");
     host.wait_for("reloaded shop", 0);
     let seen = on_a_terminal(&folders, "schema apply shop");
-    assert!(seen.contains("schema shop: ") && seen.contains(" of 400, "), "{seen}");
-    assert!(seen.contains("applied, 400 steps"), "{seen}");
+    assert!(seen.contains("schema shop: ") && seen.contains(" of 800, "), "{seen}");
+    assert!(seen.contains("applied, 800 steps"), "{seen}");
 }
 
 #[test]

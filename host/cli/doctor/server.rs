@@ -22,7 +22,9 @@ fn aside<R: Send>(work: impl FnOnce() -> R + Send) -> Option<R> {
 /// Looks at it without changing anything.
 pub(super) fn look(settings: &Settings, now: Millis) -> Vec<Finding> {
     let fix = "check that it runs, and the store setting's host, port, user and password";
-    let looked = aside(|| match Stores::new(settings)? {
+    // With one connection, so that it is not counted among the others.
+    let settings_of_one = Settings { store_connections: 1, ..settings.clone() };
+    let looked = aside(|| match Stores::new(&settings_of_one)? {
         Stores::Postgres(server) => postgres::look(&server),
         Stores::Sqlite(_) => Err(StoreError::Unavailable("it is no server".to_owned())),
     });
