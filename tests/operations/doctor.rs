@@ -61,6 +61,16 @@ fn tables_that_wait_and_half_a_restore_are_found() {
     assert!(run(folders.command(&["doctor"])).out.contains("oncehost schema apply shop"));
 }
 
+#[test]
+fn database_of_a_newer_version_is_found_the_hosts_own_too() {
+    let folders = shop();
+    drop(folders.dev());
+    for name in ["host", "shop"] {
+        folders.database(name).pragma_update(None, "user_version", 99).unwrap();
+    }
+    assert_eq!(complaints(&folders, 1), [fails("database", "host.db"), fails("database", "shop.db")]);
+}
+
 /// What doctor finds with the data on a server: check, level, text.
 fn on_server(folders: &Folders, url: &str) -> Vec<(String, String, String)> {
     let mut command = folders.command(&["doctor", "--json"]);

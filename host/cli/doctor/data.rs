@@ -50,8 +50,8 @@ fn database(name: &str, health: &Health) -> Vec<Finding> {
     if let Some(damage) = &health.damage {
         return vec![Finding::fail("database", format!("it is damaged: {damage}"), RESTORE)];
     }
-    let known = health::newest_host_tables();
-    if health.host_tables > known && name != "host.db" {
+    let known = health::newest_host_tables(name);
+    if health.host_tables > known {
         let text = format!(
             "it was written by a newer oncehost (host tables version {}, this one knows {known})",
             health.host_tables

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension};
 
-use super::{HOST_TABLES, StoreError, copy, open_reader, opening};
+use super::{HOST_TABLES, StoreError, copy, host_db, open_reader, opening};
 use crate::clock::Millis;
 use crate::schema::{self, Schema};
 
@@ -21,9 +21,10 @@ pub struct Health {
     pub expired: (i64, i64),
 }
 
-/// The newest version of the host's own tables in a plugin's database that this host knows.
-pub fn newest_host_tables() -> i64 {
-    i64::try_from(HOST_TABLES.len()).unwrap_or(i64::MAX)
+/// The newest version of the host's own tables that this host knows, in the database of this name.
+pub fn newest_host_tables(name: &str) -> i64 {
+    let steps = if name == "host.db" { host_db::TABLES.len() } else { HOST_TABLES.len() };
+    i64::try_from(steps).unwrap_or(i64::MAX)
 }
 
 /// Looks at a plugin's database.
