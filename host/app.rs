@@ -88,28 +88,29 @@ impl App {
     /// # Errors
     /// When the folders cannot be used or another host has the data folder.
     pub fn open(settings: Settings, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Result<Arc<Self>, StartError> {
-        let lock = lock::take(&settings.data, Holder::Host).map_err(|error| StartError(error.to_string()))?;
-        Self::open_locked(lock, settings, clock, ids)
+        Self::open_as(Holder::Host, settings, clock, ids)
     }
 
-    /// The same where the data folder's lock is taken already.
+    /// The same for a command that works on the data where no host runs.
     ///
     /// # Errors
-    /// When the folders cannot be used.
-    pub fn open_locked(
-        lock: File,
+    /// As [`App::open`].
+    pub fn open_as(
+        who: Holder,
         settings: Settings,
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
     ) -> Result<Arc<Self>, StartError> {
+        let unread = |error: std::io::Error| {
+            let folder = settings.plugins.display();
+            StartError(format!("cannot read the plugins folder {folder}: {error}; name another with --plugins DIR"))
+        };
+        // Before a data folder is made for nothing.
+        fs::read_dir(&settings.plugins).map_err(unread)?;
+        let lock = lock::take(&settings.data, who).map_err(|error| StartError(error.to_string()))?;
         refuse_unfinished(&settings.data)?;
         let registry = Registry::load_given(&settings.plugins, clock.now(), Arc::new(settings.given_settings.clone()))
-            .map_err(|error| {
-                StartError(format!(
-                    "cannot read the plugins folder {}: {error}; name another with --plugins DIR",
-                    settings.plugins.display()
-                ))
-            })?;
+            .map_err(unread)?;
         let failed = |error: StoreError| StartError(error.to_string());
         let stores = Stores::new(&settings).map_err(failed)?;
         let host_db = Arc::new(stores.host_db().map_err(failed)?);

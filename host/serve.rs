@@ -14,7 +14,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
-use crate::app::lock::{self, Holder};
+use crate::app::lock::Holder;
 use crate::app::{App, StartError};
 use crate::clock::SystemClock;
 use crate::config::Settings;
@@ -58,8 +58,7 @@ pub fn open(settings: Settings) -> Result<Arc<App>, StartError> {
 /// As [`open`].
 pub fn open_for_command(settings: Settings) -> Result<Arc<App>, StartError> {
     raise_open_files()?;
-    let lock = lock::take(&settings.data, Holder::Command).map_err(|error| StartError(error.to_string()))?;
-    App::open_locked(lock, settings, Arc::new(SystemClock), Arc::new(SystemIds::default()))
+    App::open_as(Holder::Command, settings, Arc::new(SystemClock), Arc::new(SystemIds::default()))
 }
 
 /// A host that has its data and its addresses, and serves nobody yet.

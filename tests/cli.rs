@@ -170,6 +170,18 @@ fn second_host_on_the_same_data_is_refused() {
 }
 
 #[test]
+fn plugins_folder_that_is_not_there_is_told_before_a_data_folder_is_made() {
+    let folders = folders();
+    for command in ["dev", "serve", "schema plan"] {
+        let args: Vec<&str> = command.split(' ').chain(["--plugins", "nowhere"]).collect();
+        let ended = run(&folders, &args);
+        assert_eq!(ended.code, 1, "{}", ended.err);
+        assert!(ended.err.contains("cannot read the plugins folder nowhere"), "{}", ended.err);
+        assert!(!folders.data().exists(), "{command}");
+    }
+}
+
+#[test]
 fn reader_that_goes_away_ends_a_command_in_silence() {
     let folders = folders();
     let mut child = folders.command(&["plugin", "list"]).stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().unwrap();
