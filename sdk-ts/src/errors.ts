@@ -70,6 +70,12 @@ export function unavailable(message: string, facts: ErrorFacts = {}): OncehostEr
   return new OncehostError('UNAVAILABLE', message, { ...facts, retryable: true })
 }
 
+/** What is wrong with an answer that is not the host's, and has no status that would say so. */
+export function strange(response: Response): string {
+  const type = response.headers.get('content-type')
+  return `the answer is not the host's, or was cut off${type ? ` (${type})` : ''}; does baseUrl lead to the host?`
+}
+
 /** The error that a refusing response stands for. */
 export function refusal(response: Response, text: string): OncehostError {
   const { status } = response

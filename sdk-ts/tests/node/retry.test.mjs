@@ -91,6 +91,53 @@ test('each try asks for the credentials anew', async () => {
   assert.deepEqual(asked.map(({ headers }) => headers.authorization), ['Bearer old', 'Bearer new'])
 })
 
+test('what the function for the credentials throws ends the call', async () => {
+  const { fetch, asked } = fakeFetch()
+  const ctx = createContext({ baseUrl: 'http://host.test', fetch, token: () => { throw new Error('signed out') } })
+  await assert.rejects(invoke(ctx, 'orders', 'orders.pay', {}, KEYED), { message: 'signed out' })
+  assert.equal(asked.length, 0)
+})
+
+test('credentials that do not come use up the try\'s time, and then the call\'s', async () => {
+  const { fetch } = fakeFetch(answer('late'))
+  const given = [new Promise(() => {}), 'secret']
+  const late = createContext({ baseUrl: 'http://host.test', fetch, token: () => given.shift(), tryTimeout: 5, backoff: HASTE })
+  assert.equal(await invoke(late, 'orders', 'orders.pay', {}, KEYED), 'late')
+  const never = createContext({ baseUrl: 'http://host.test', fetch, token: () => new Promise(() => {}), deadline: 5 })
+  await assert.rejects(invoke(never, 'orders', 'orders.pay', {}, KEYED), { code: 'UNAVAILABLE', message: /token/ })
+})
+
+test('an abort while the credentials are awaited ends the call with its reason', async () => {
+  const stop = new AbortController()
+  const ctx = createContext({ baseUrl: 'http://host.test', token: () => { setTimeout(() => stop.abort(new Error('enough'))); return new Promise(() => {}) } })
+  await assert.rejects(invoke(ctx, 'orders', 'orders.pay', {}, { ...KEYED, signal: stop.signal }), { message: 'enough' })
+})
+
+test('a page in the host\'s place is tried again, and the error says what came', async () => {
+  const page = () => new Response('<h1>sign in</h1>', { headers: { 'content-type': 'text/html' } })
+  const { go } = calling(page, answer(7))
+  assert.equal(await go(KEYED), 7)
+  await assert.rejects(calling(page).go(), { code: 'UNAVAILABLE', status: 200, message: /text\/html.*baseUrl/ })
+})
+
+test('a header that the caller names in capitals is sent once', async () => {
+  const { fetch, asked } = fakeFetch(answer(1))
+  const ctx = createContext({ baseUrl: 'http://host.test', fetch, headers: { 'Content-Type': 'application/json', 'X-Tenant-Id': 'acme' } })
+  await invoke(ctx, 'orders', 'orders.pay', {})
+  assert.deepEqual(asked[0].headers, { 'content-type': 'application/json', 'x-tenant-id': 'acme' })
+})
+
+test('an input that JSON would change without a word is refused, and nothing is sent', async () => {
+  for (const [value, way] of [[1n, /string/], [NaN, /NaN/], [new Map(), /object/], [new Set([1]), /array/], [new Uint8Array(2), /base64/], [new ArrayBuffer(2), /base64/]]) {
+    const { asked, go } = calling()
+    await assert.rejects(go(KEYED, { deep: [{ field: value }] }), error => error.code === 'VALIDATION' && /"field"/.test(error.message) && way.test(error.message))
+    assert.equal(asked.length, 0)
+  }
+  const { asked, go } = calling(answer(1))
+  await go(KEYED, { at: new Date(0), gone: undefined, none: null })
+  assert.equal(asked[0].body, '{"at":"1970-01-01T00:00:00.000Z","none":null}')
+})
+
 test('without credentials there is no Authorization header', async () => {
   const { fetch, asked } = fakeFetch(answer(1))
   await invoke(createContext({ baseUrl: 'http://host.test', fetch, token: () => null }), 'orders', 'orders.pay', {}, KEYED)
