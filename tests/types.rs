@@ -227,6 +227,50 @@ fn typo_on_the_callers_side_is_flagged_by_the_type_checker() {
 }
 
 #[test]
+fn printed_types_are_those_that_the_handler_s_are() {
+    let handler = "
+        type Value = string | number | null | Value[] | { [key: string]: Value }
+        interface Tree<T> { value: T; children: Tree<T>[] }
+        type Shape = { kind: 'circle'; r: number } | { kind: 'rect'; w: number }
+        type Xor = { a: string; b?: undefined } | { b: string; a?: never }
+        export interface All {
+          value?: Value; tree?: Tree<string>; named?: { name: string } & Shape; lists?: ({ x: number }[] | { y: number })[]
+          xor?: Xor; loose?: 'a' | (string & {}); pair?: [string, number?, ...boolean[]]
+        }
+        export function handle(input: All): All { return input }";
+    let folders = Folders::new(SHOP);
+    fs::write(folders.plugins().join("shop/handlers/item/all.ts"), handler).unwrap();
+    let web = folders.data().with_file_name("web");
+    fs::create_dir(&web).unwrap();
+    fs::write(web.join("package.json"), r#"{ "type": "module" }"#).unwrap();
+    assert_eq!(types(&folders, &["--client", web.join("oncehost.d.ts").to_str().unwrap()]).0, 0);
+    fs::write(web.join("all.ts"), handler).unwrap();
+    let page = "
+        import { invoke, type Context, type Input } from '@oncehost/sdk'
+        import type { All } from './all.ts'
+        type Is<A, B> = [A] extends [B] ? true : false
+        type Printed = Required<Input<'shop', 'item.all'>>
+        export const same: { [K in keyof All]-?: Is<NonNullable<All[K]>, NonNullable<Printed[K]>> } =
+          { value: true, tree: true, named: true, lists: true, xor: true, loose: true, pair: true }
+        export async function page(ctx: Context) {
+          const { tree, named } = await invoke(ctx, 'shop', 'item.all', { value: { a: [1, { b: null }] } })
+          const deep: string | undefined = tree?.children[0]?.children[0]?.value
+          if (named?.kind === 'rect') named.name.padStart(named.w)
+          // @ts-expect-error of another form
+          if (named?.kind === 'rect') named.r
+          // @ts-expect-error both of two that exclude each other
+          await invoke(ctx, 'shop', 'item.all', { xor: { a: '1', b: '2' } })
+          // @ts-expect-error no name
+          await invoke(ctx, 'shop', 'item.all', { named: { kind: 'rect', w: 1 } })
+          // @ts-expect-error no such value, deep inside
+          await invoke(ctx, 'shop', 'item.all', { value: [{ a: true }] })
+          return deep
+        }";
+    fs::write(web.join("page.ts"), page).unwrap();
+    assert_eq!(checked(&web, "@oncehost/sdk", &sdk().join("src/index.ts"), "tsconfig.build.json"), "");
+}
+
+#[test]
 fn scripts_are_checked_with_the_actions_that_they_may_invoke() {
     let folders = Folders::new(SHOP);
     let script = "
@@ -259,7 +303,7 @@ fn input_is_checked_by_the_type_of_its_handler() {
         (r#"{ "name": "", "prices": [] }"#, "/name"),
         (r#"{ "name": "a", "prices": ["1"] }"#, "/prices/0"),
         (r#"{ "name": "a", "prices": [], "kind": "old" }"#, "/kind"),
-        (r#"{ "name": "a" }"#, ""),
+        (r#"{ "name": "a" }"#, "/prices"),
     ] {
         let refused = host.post("shop", "item.add", "k2", body);
         assert_eq!((refused.status, refused.error().as_str()), (400, "VALIDATION"), "{body}");
@@ -284,7 +328,7 @@ fn type_that_gives_no_schema_is_told_of_and_then_nothing_is_checked() {
         .unwrap();
     let host = folders.dev();
     let lines = host.wait_for("note:", 1);
-    assert!(lines[1].contains("shop/lib/item.ts:3:7: the input is not checked"), "{lines:#?}");
+    assert!(lines[1].contains("shop/lib/item.ts:3:7: the input of item.add is not checked"), "{lines:#?}");
     assert!(lines[1].contains("JSON has no Date") && lines[1].contains("config.input"), "{lines:#?}");
     assert_eq!(host.post("shop", "item.add", "k", r#"{ "name": 7 }"#).data(), json!({ "id": 7 }));
     let told = host.get("/admin/plugins").json();

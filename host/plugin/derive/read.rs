@@ -295,7 +295,10 @@ impl Reader<'_> {
     }
 
     fn takes(&self, parameters: &FormalParameters<'_>) -> Option<Parameter> {
-        let first = parameters.items.first()?;
+        let Some(first) = parameters.items.first() else {
+            // `...all` is a parameter, too.
+            return parameters.rest.as_ref().map(|rest| Parameter { ty: None, at: rest.span().start });
+        };
         let ty = first.type_annotation.as_ref().map(|it| self.annotation(it));
         Some(Parameter { ty, at: first.span.start })
     }
