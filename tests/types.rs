@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::{Value as Json, json};
 
 use crate::support::host::Host;
-use crate::support::process::Folders;
+use crate::support::process::{Folders, Process};
 
 const SHOP: [(&str, &str); 5] = [
     (
@@ -124,6 +124,9 @@ fn plugin_that_does_not_load_is_told_of_and_the_others_are_written() {
     let (code, out, err) = types(&folders, &[]);
     assert_eq!(code, 1);
     assert!(out.contains("shop/oncehost.d.ts") && err.contains("bad does not load"), "{out}{err}");
+    let client = folders.data().with_file_name("client.d.ts");
+    let (code, _, err) = types(&folders, &["--client", client.to_str().unwrap()]);
+    assert!(code == 1 && err.contains("client.d.ts is left as it is") && !client.exists(), "{err}");
     let (code, _, err) = types(&folders, &["shpo"]);
     assert_eq!(code, 1);
     assert!(err.contains("there is no plugin \"shpo\"") && err.contains("there is shop"), "{err}");
@@ -146,6 +149,25 @@ fn dev_writes_types_at_start_and_on_each_reload() {
     fs::write(folders.plugins().join("shop/lib/item.ts"), SHOP[4].1.replace("'used'", "'old'")).unwrap();
     host.wait_for("reloaded shop (lib/item.ts)", 0);
     assert!(fs::read_to_string(&file).unwrap().contains("weight"));
+}
+
+#[test]
+fn dev_keeps_the_callers_types_on_each_reload() {
+    let folders = Folders::new(SHOP);
+    let file = folders.data().with_file_name("client.d.ts");
+    let dev = ["dev", "--apply-schema", "--client", file.to_str().unwrap()];
+    let host = Process::start(folders.command(&dev));
+    assert!(fs::read_to_string(&file).unwrap().contains("kind?: 'new' | 'used' | undefined"));
+    fs::write(folders.plugins().join("shop/lib/item.ts"), SHOP[4].1.replace("'used'", "'old'")).unwrap();
+    host.wait_for("reloaded shop (lib/item.ts)", 0);
+    assert!(fs::read_to_string(&file).unwrap().contains("kind?: 'new' | 'old' | undefined"));
+    // A plugin that never loaded takes nothing out of them.
+    crate::support::host::write(&folders.plugins().join("bad/plugin.json"), "{");
+    host.wait_for("bad/plugin.json", 0);
+    fs::write(&file, "// as it was").unwrap();
+    fs::write(folders.plugins().join("shop/handlers/item/more.ts"), "export function handle() {}").unwrap();
+    host.wait_for("reloaded shop (handlers/item/more.ts)", 0);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "// as it was");
 }
 
 #[test]
