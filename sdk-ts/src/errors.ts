@@ -81,11 +81,12 @@ export function refusal(response: Response, text: string): OncehostError {
   const { status } = response
   const requestId = response.headers.get('x-request-id') ?? undefined
   const body = asObject(text)
-  if (typeof body?.['error'] === 'string') {
+  // Others say `error`, too; the number is the host's.
+  if (typeof body?.['error'] === 'string' && typeof body['code'] === 'number') {
     return new OncehostError(body['error'], String(body['detail'] ?? body['title']), {
       status,
       requestId,
-      number: Number(body['code']),
+      number: body['code'],
       retryable: body['retryable'] === true,
       fields: body['fields'] as readonly FieldFault[],
       details: body['details'],

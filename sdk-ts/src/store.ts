@@ -118,6 +118,8 @@ export function keyStore(storage: KeyStorage, { scope = '', keepFor = WEEK }: Ke
 }
 
 function final(error: OncehostError): boolean {
+  // What only something in between has answered, the host never saw.
+  if (error.status > 0 && error.number === 0) return false
   return !error.retryable && !(error.status >= 500) && error.code !== 'UNAUTHENTICATED' && error.code !== 'FORBIDDEN'
 }
 

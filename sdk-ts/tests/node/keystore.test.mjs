@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { webcrypto } from 'node:crypto'
 import { test } from 'node:test'
 import { createContext, keyStore } from '../../dist/index.js'
-import { answer, fakeFetch, HASTE, lost, problem, silence } from '../support/fake.mjs'
+import { answer, fakeFetch, gateway, HASTE, lost, problem, silence } from '../support/fake.mjs'
 import { memoryLocks, memoryStorage } from '../support/storage.mjs'
 
 // Node.js 18 has it, but not as a global.
@@ -109,6 +109,7 @@ test('a final refusal lets go of the intent', async () => {
 for (const [name, mishap] of Object.entries({
   'no answer': lost,
   'a handler that failed': problem(500, 'SCRIPT', false),
+  'a 404 of something in between': gateway(404),
   'credentials that ran out': problem(401, 'UNAUTHENTICATED', false),
 })) {
   test(`${name} keeps the intent`, async () => {

@@ -28,6 +28,7 @@ for (const [name, mishap] of Object.entries({
   'RATE_LIMITED': problem(429, 'RATE_LIMITED', true),
   'OVERLOADED': problem(503, 'OVERLOADED', true),
   'a gateway\'s 502': gateway(502),
+  'a gateway\'s 502 in JSON': () => new Response('{"error":"Bad Gateway"}', { status: 502 }),
   'a gateway\'s 503': gateway(503),
   'a gateway\'s 504': gateway(504),
   'a gateway\'s 429': gateway(429),
@@ -68,6 +69,11 @@ test('an error says what the host said', async () => {
   assert.deepEqual({ code, number, status, message, requestId, details, fields: error.fields }, {
     code: 'VALIDATION', number: 4000, status: 400, message: 'VALIDATION it is', requestId: 'r-1', details: { x: 1 }, fields,
   })
+})
+
+test('an error of another API is none of the host\'s', async () => {
+  const { go } = calling(() => new Response('{"error":"no such route","code":"E404"}', { status: 404 }))
+  await assert.rejects(go(KEYED), { code: 'NOT_FOUND', number: 0, status: 404, retryable: false })
 })
 
 test('a refusal that is not the host\'s has a name all the same', async () => {
