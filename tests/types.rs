@@ -207,6 +207,39 @@ fn typo_in_a_plugin_is_flagged_by_the_type_checker() {
     assert!(check().contains("Unused '@ts-expect-error' directive"));
 }
 
+/// The code of this language in a page of the documentation.
+fn code<'p>(page: &'p str, language: &str) -> Vec<&'p str> {
+    let begun = page.split("\n```").filter_map(|block| block.strip_prefix(language)?.strip_prefix('\n'));
+    begun.collect()
+}
+
+#[test]
+fn handlers_in_the_documentation_pass_the_type_checker() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |page: &str| fs::read_to_string(root.join(page)).unwrap();
+    let folders = Folders::empty();
+    let plugin = folders.plugins().join("camera");
+    let put = |name: &str, text: &str| crate::support::host::write(&plugin.join(name), text);
+    let writing = read("docs/writing-plugins.md");
+    put("plugin.json", code(&writing, "json")[0]);
+    let payment = "CREATE TABLE payment (id TEXT PRIMARY KEY, order_id TEXT NOT NULL UNIQUE);";
+    put("schema.sql", &format!("{}{payment}", code(&writing, "sql")[0]));
+    put("lib/must.ts", &read("plugins/orders/lib/must.ts"));
+    let mut found = 0;
+    for page in ["docs/writing-plugins.md", "docs/events.md", "docs/flows.md", "sdk-ts/README.md"] {
+        let before = found;
+        let text = read(page);
+        for handler in code(&text, "ts").into_iter().filter(|code| code.contains("function handle(")) {
+            put(&format!("events/handler-{found}.ts"), handler);
+            found += 1;
+        }
+        assert!(found > before, "{page} has no handler");
+    }
+    let (code, out, err) = types(&folders, &[]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    assert_eq!(checked(&plugin, "@oncehost/sdk/plugin", &sdk().join("plugin.d.ts"), "tsconfig.plugin.json"), "");
+}
+
 #[test]
 fn typo_on_the_callers_side_is_flagged_by_the_type_checker() {
     let folders = Folders::new(SHOP);
