@@ -198,6 +198,9 @@ pub(super) fn without_null(mut schema: Json) -> Json {
             all.retain(|it| !is_null(it));
         }
     }
+    if let Some([only]) = schema.get("anyOf").and_then(Json::as_array).map(Vec::as_slice) {
+        return only.clone();
+    }
     schema
 }
 

@@ -312,6 +312,7 @@ impl<'s> Shapes<'s> {
                     None => self.refuse(file, at, format!("`{name}` is known only of types with named members")),
                 }
             }
+            ("Exclude", Some(from), Some(what)) if what == typed("null") => Ok(without_null(from)),
             ("Exclude" | "Extract", Some(from), Some(what)) => match (literals(&from), literals(&what)) {
                 (Some(from), Some(what)) => {
                     let keep = from.into_iter().filter(|value| what.contains(value) == (name == "Extract"));

@@ -118,6 +118,7 @@ fn arrays_and_tuples() {
     let rest =
         json!({ "type": "array", "minItems": 1, "items": { "type": "number" }, "prefixItems": [{ "type": "string" }] });
     assert_eq!(input("[string, ...number[]]", ""), rest);
+    assert_eq!(input("[first: string, ...rest: number[]]", ""), rest);
 }
 
 #[test]
@@ -151,6 +152,11 @@ fn helper_types_of_the_language() {
     assert_eq!(input("A['a']", base), json!({ "type": "string" }));
     assert_eq!(input("NonNullable<string | null>", base), json!({ "type": ["string"] }));
     assert_eq!(input("Exclude<'a' | 'b', 'a'>", base), json!({ "const": "b" }));
+    assert_eq!(
+        input("Exclude<A['a'] | 1 | null, null>", base),
+        json!({ "anyOf": [{ "type": "string" }, { "const": 1 }] })
+    );
+    assert_eq!(input("NonNullable<1[] | null>", base), json!({ "type": "array", "items": { "const": 1 } }));
     let page = json!({ "type": "object", "properties": { "items": { "type": "array", "items": { "type": "number" } }, "next": { "type": ["string", "null"] } }, "required": ["items", "next"] });
     assert_eq!(input("Page<number>", base), page);
 }
@@ -193,6 +199,22 @@ fn types_are_followed_through_the_plugin_s_files() {
     let order = json!({ "type": "object", "properties": { "lines": { "type": "array", "items": line }, "limit": { "const": "low" } }, "required": ["lines", "limit"] });
     let want = json!({ "type": "object", "properties": { "order": order, "unit": { "const": "kg" } }, "required": ["order", "unit"] });
     assert_eq!(found.input.unwrap().unwrap(), want);
+}
+
+#[test]
+fn default_exports_are_followed() {
+    let of = |text: &str| {
+        let handler = "import type It from './b'\nexport function handle(input: It) {}";
+        derived(&[("a.ts", handler), ("b.ts", text)]).input.unwrap().unwrap()
+    };
+    let want = json!({ "type": "object", "properties": { "a": { "const": 1 } }, "required": ["a"] });
+    for text in [
+        "export default interface It { a: 1 }",
+        "interface B { a: 1 }\nexport default B",
+        "type B = { a: 1 }\nexport { type B as default }",
+    ] {
+        assert_eq!(of(text), want, "{text}");
+    }
 }
 
 #[test]
