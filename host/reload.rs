@@ -52,7 +52,7 @@ pub async fn reload(app: &Arc<App>, wanted: Wanted, since: Instant) -> Result<Re
     }
     let next = subscriptions::change(app, next).await?;
     if app.settings.dev && !report.changes.is_empty() {
-        report.tables.extend(types::write_all(&next));
+        report.tables.extend(types::write_all(&next, app.settings.client_types.as_deref()));
     }
     app.swap(next, !report.changes.is_empty());
     subscriptions::resume(app);

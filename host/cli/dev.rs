@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
@@ -23,17 +24,25 @@ pub(super) struct Dev {
     /// Bring the tables up to schema.sql, at start and on reload; nothing that loses data
     #[arg(long)]
     apply_schema: bool,
+    /// Also keep the types of the actions, for `@oncehost/sdk`, in this file: at start and on each reload
+    #[arg(long, value_name = "FILE")]
+    client: Option<PathBuf>,
 }
 
 impl Dev {
     pub(super) async fn run(self, settings: Settings) -> Result<(), Fail> {
         serve::check_loopback(settings.listen).map_err(|error| Fail::Usage(error.0))?;
         let (stop, hurry) = Signals::take()?.stop_and_hurry();
-        let app = serve::open(Settings { dev: true, apply_schema: self.apply_schema, ..settings })?;
+        let app = serve::open(Settings {
+            dev: true,
+            apply_schema: self.apply_schema,
+            client_types: self.client,
+            ..settings
+        })?;
         let server = Server::start(app).await?;
         let tables = if self.apply_schema { apply(server.app()).await } else { pending(server.app()).await };
-        let types: String =
-            types::write_all(&server.app().registry()).iter().map(|line| format!("\n{line}\n")).collect();
+        let types = types::write_all(&server.app().registry(), server.app().settings.client_types.as_deref());
+        let types: String = types.iter().map(|line| format!("\n{line}\n")).collect();
         let greeted = print(&format!("{}{tables}{types}", greeting(server.app(), server.address())));
         if greeted != Err(Fail::Pipe) {
             greeted?;
