@@ -357,6 +357,15 @@
       return apply(original, object && count > 100 ? polled(this) : this, [count]);
     },
   }).method);
+  replace(Array, "from", (original) => ({
+    method(items, ...rest) {
+      turn();
+      const object = (typeof items === "object" || typeof items === "function") && items !== null;
+      const many = typeof items === "string" ? items.length > 10_000 : native.isPlainArray(items) && !small(items);
+      const given = many ? each(items) : object && items[Symbol.iterator] === undefined ? slow(items) : items;
+      return apply(original, this, [given, ...rest]);
+    },
+  }).method);
   for (const [owner, name] of [[Object, "fromEntries"], [Math, "sumPrecise"]]) {
     replace(owner, name, (original) => ({
       method(items) {
@@ -408,7 +417,7 @@
   // --- all others: a look at the clock after every few calls ---------------------------------------------------
   // Bytes that a built-in makes for each character that it is given; two for all others.
   const dear = {
-    normalize: 24, toUpperCase: 3, toLowerCase: 3, encodeURI: 9, encodeURIComponent: 9, escape: 6, from: 64, match: 48,
+    normalize: 24, toUpperCase: 3, toLowerCase: 3, encodeURI: 9, encodeURIComponent: 9, escape: 6, match: 48,
     matchAll: 48, keys: 64, values: 64, entries: 192, getOwnPropertyNames: 64, ownKeys: 64, getOwnPropertyDescriptors: 256,
     assign: 64, fromHex: 1, fromBase64: 1, toHex: 4, toBase64: 4,
   };
