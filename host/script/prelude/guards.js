@@ -315,6 +315,26 @@
     }[name];
     standIn(name, Native, Made);
   }
+  // What is gone through item by item, in a way that can be interrupted.
+  const patient = (items) => {
+    if (items === null || (typeof items !== "object" && typeof items !== "function")) {
+      return typeof items === "string" && items.length > 10_000 ? each(items) : items;
+    }
+    if (native.isPlainArray(items)) return small(items) ? items : each(items);
+    const own = items[Symbol.iterator];
+    return own === undefined || own === null ? slow(items) : each(items);
+  };
+  const { isView } = ArrayBuffer;
+  const { byteLength } = Object.getOwnPropertyDescriptors(ArrayBuffer.prototype);
+  const raw = (value) => {
+    if (isView(value)) return true;
+    try {
+      apply(byteLength.get, value, []);
+      return true;
+    } catch {
+      return false;
+    }
+  };
   // One block, as big as is asked for; the heap is looked at again soon after.
   for (const name of [
     "ArrayBuffer", "Uint8Array", "Int8Array", "Uint8ClampedArray", "Uint16Array", "Int16Array", "Uint32Array", "Int32Array",
@@ -329,7 +349,7 @@
         const [wanted] = args;
         // More than the engine's most is an error of its own.
         if (typeof wanted === "number" && wanted < 2 ** 31) before(wanted, BYTES_PER_ELEMENT);
-        else if (native.isPlainArray(wanted)) before(wanted.length, BYTES_PER_ELEMENT);
+        else if (typeof wanted === "object" && name !== "ArrayBuffer" && !raw(wanted)) args[0] = patient(wanted);
         return construct(Native, args, new.target);
       },
     }[name];
@@ -357,15 +377,14 @@
       return apply(original, object && count > 100 ? polled(this) : this, [count]);
     },
   }).method);
-  replace(Array, "from", (original) => ({
-    method(items, ...rest) {
-      turn();
-      const object = (typeof items === "object" || typeof items === "function") && items !== null;
-      const many = typeof items === "string" ? items.length > 10_000 : native.isPlainArray(items) && !small(items);
-      const given = many ? each(items) : object && items[Symbol.iterator] === undefined ? slow(items) : items;
-      return apply(original, this, [given, ...rest]);
-    },
-  }).method);
+  for (const owner of [Array, getPrototypeOf(Uint8Array)]) {
+    replace(owner, "from", (original) => ({
+      method(items, ...rest) {
+        turn();
+        return apply(original, this, [patient(items), ...rest]);
+      },
+    }).method);
+  }
   for (const [owner, name] of [[Object, "fromEntries"], [Math, "sumPrecise"]]) {
     replace(owner, name, (original) => ({
       method(items) {
