@@ -109,7 +109,12 @@
     return {
       method(...items) {
         turn();
-        for (let i = 0; i < items.length; i += 1) items[i] = part(items[i]);
+        let size = 0;
+        for (let i = 0; i < items.length; i += 1) {
+          items[i] = part(items[i]);
+          if (isArray(items[i])) size += native.isPlainArray(items[i]) ? items[i].length : 0;
+        }
+        before(size, 16);
         return apply(original, this === undefined || this === null || small(this) ? this : slow(Object(this)), items);
       },
     }.method;
