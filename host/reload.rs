@@ -13,7 +13,7 @@ use crate::events::subscriptions;
 use crate::failure::{Code, Failure};
 use crate::plugin::watch::{Heard, Watch};
 use crate::plugin::{Change, Fault, Plugin, Registry, Wanted, What};
-use crate::tables::{self, SchemaVerb};
+use crate::tables;
 use crate::types;
 
 /// What a reload did.
@@ -73,8 +73,8 @@ fn other_tables(before: &Registry, change: &Change) -> Option<Arc<Plugin>> {
 }
 
 async fn apply(app: &Arc<App>, plugin: &Arc<Plugin>) -> String {
-    match tables::schema_of(app, std::slice::from_ref(plugin), SchemaVerb::Apply, &[]).await {
-        Ok(done) => tables::shown(&done),
+    match tables::apply(app, std::slice::from_ref(plugin), &[]).await {
+        Ok(done) => tables::shown(&json!({ "plugins": done })),
         Err(failure) => format!("the tables of {} were not applied: {}", plugin.id, failure.detail),
     }
 }

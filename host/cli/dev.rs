@@ -13,7 +13,7 @@ use crate::http::admin;
 use crate::plugin::{Action, KeyRule, Kind};
 use crate::reload;
 use crate::serve::{self, Server, Signals};
-use crate::tables::{self, SchemaRequest, SchemaVerb};
+use crate::tables;
 use crate::types;
 
 /// Run a host for development: on this machine only, without credentials, and talkative
@@ -50,8 +50,9 @@ impl Dev {
 
 /// Brings all tables up to date, and tells what came of it. What is refused does not keep the host from running.
 async fn apply(app: &Arc<App>) -> String {
-    match tables::schema(app, SchemaVerb::Apply, SchemaRequest::default()).await {
-        Ok(done) => format!("\ntables\n{}\n", tables::shown(&done)),
+    let plugins: Vec<_> = app.registry().plugins.values().cloned().collect();
+    match tables::apply(app, &plugins, &[]).await {
+        Ok(done) => format!("\ntables\n{}\n", tables::shown(&serde_json::json!({ "plugins": done }))),
         Err(failure) => format!("\ntables: not all were applied; {}\n", failure.detail),
     }
 }

@@ -1,12 +1,19 @@
 //! `oncehost schema`
 
+use std::sync::Arc;
+
 use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 
 use super::progress::Bar;
 use super::{Fail, local, print};
+use crate::app::blocking;
+use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
+use crate::failure::{Code, Failure};
+use crate::plugin::Registry;
 use crate::serve;
+use crate::store::Stores;
 use crate::tables::{self, SchemaRequest, SchemaVerb};
 
 /// Tables: what schema.sql asks for, against what the database has
@@ -74,10 +81,28 @@ async fn ask(settings: &Settings, verb: SchemaVerb, request: SchemaRequest) -> R
     if let Some(answer) = local::ask(&settings.data, sent).await? {
         return answer.json();
     }
-    let app = serve::open(settings.clone())?;
-    let done = tables::schema(&app, verb, request).await;
-    app.close().await;
+    let done = if verb == SchemaVerb::Apply {
+        let app = serve::open(settings.clone())?;
+        let done = tables::schema(&app, verb, request).await;
+        app.close().await;
+        done
+    } else {
+        let settings = settings.clone();
+        blocking("a look at tables", move || look(&settings, verb, &request)).await.and_then(|done| done)
+    };
     done.map_err(|failure| Fail::Failed(failure.to_string()))
+}
+
+/// Looks at the tables without a host, and so without making what a host would make.
+fn look(settings: &Settings, verb: SchemaVerb, request: &SchemaRequest) -> Result<Json, Failure> {
+    let given = Arc::new(settings.given_settings.clone());
+    let registry = Registry::load_given(&settings.plugins, SystemClock.now(), given).map_err(|error| {
+        let folder = settings.plugins.display();
+        let text = format!("cannot read the plugins folder {folder}: {error}; name another with --plugins DIR");
+        Failure::new(Code::Unavailable, text)
+    })?;
+    let stores = Stores::new(settings)?;
+    tables::look(&registry, |id| stores.plugin(id), verb, request)
 }
 
 fn plugins(done: &Json) -> &[Json] {

@@ -37,11 +37,18 @@ pub(super) fn conversion(from: ColumnType, to: ColumnType, old: &str) -> Option<
         (Real, Integer) => {
             cast("INTEGER", Some(format!("{old} <> CAST({old} AS INTEGER) OR {old} NOT BETWEEN -9e18 AND 9e18")))
         }
-        (Integer | Real, Text) => cast("TEXT", None),
+        (Integer, Text) => cast("TEXT", None),
+        (Real, Text) => Some(Conversion { value: real_text(old), impossible: None }),
         (Text, Integer) => cast("INTEGER", Some(format!("CAST(CAST({old} AS INTEGER) AS TEXT) <> {old}"))),
         (Text, Real) => {
             let number = format!("json_type({old}) IN ('integer', 'real')");
-            cast("REAL", Some(format!("NOT CASE WHEN json_valid({old}) THEN {number} ELSE FALSE END")))
+            let real = format!("CAST({old} AS REAL)");
+            let same = format!(
+                "{number} AND ({} OR {old} = {}) AND ({real} = 0 OR abs({real}) BETWEEN 1e-290 AND 1e290)",
+                few_digits(old, &format!("instr(lower({old}) || 'e', 'e')")),
+                real_text(&real)
+            );
+            cast("REAL", Some(format!("{old} IS NOT NULL AND NOT CASE WHEN json_valid({old}) THEN {same} ELSE FALSE END")))
         }
         (Boolean, Integer) | (Json | Timestamp, Text) => same(None),
         (Integer, Boolean) => same(Some(format!("{old} NOT IN (0, 1)"))),
@@ -55,6 +62,26 @@ pub(super) fn conversion(from: ColumnType, to: ColumnType, old: &str) -> Option<
         (Text, Blob) => cast("BLOB", None),
         _ => None,
     }
+}
+
+/// The shortest text that means the REAL `old`, whole numbers without a point, as scripts write them.
+fn real_text(old: &str) -> String {
+    let digits = |number: u32| format!("printf('%!.{number}g', {old})");
+    let means = |number: u32| format!("CAST({} AS REAL) = {old} THEN {}", digits(number), digits(number));
+    format!(
+        "CASE WHEN {old} = CAST({old} AS INTEGER) AND abs({old}) < 9e18 THEN CAST(CAST({old} AS INTEGER) AS TEXT) \
+         ELSE replace(CASE WHEN {} WHEN {} ELSE {} END, '.0e', 'e') END",
+        means(15),
+        means(16),
+        digits(17)
+    )
+}
+
+/// Holds for a number as text that has no more digits than a REAL keeps in any case; `exponent` is where its exponent
+/// begins, from 1.
+pub(super) fn few_digits(old: &str, exponent: &str) -> String {
+    let mantissa = format!("replace(substr({old}, 1, {exponent} - 1), '.', '')");
+    format!("length(rtrim(ltrim({mantissa}, '-0'), '0')) <= 15")
 }
 
 /// A SELECT of the rows of `base`, as `to` will hold them. With `old` it reads the table as it is before anything is

@@ -102,6 +102,14 @@ pub(super) fn no_column(dialect: Dialect, target: Target<'_>, missing: &str) -> 
     ))
 }
 
+/// One of the host's own tables is not there, whatever the statement was.
+pub(super) fn own_table_gone() -> StoreError {
+    StoreError::Unavailable(
+        "one of the host's own tables was dropped from this database; `oncehost schema plan` says which, and how to go on"
+            .to_owned(),
+    )
+}
+
 pub(super) fn slow(table: &Table) -> StoreError {
     StoreError::Slow(format!(
         "{}: the query took too long; narrow its where, or add an index that serves it",

@@ -9,7 +9,7 @@ use crate::config::Settings;
 use crate::plugin::{Plugin, Registry};
 use crate::schema::State;
 use crate::store::sqlite::health::{self, Health};
-use crate::store::{Access, Database, StoreError, Stores, tables};
+use crate::store::{Stores, tables};
 
 /// Expired records that may wait between two clearings.
 const WAITING: i64 = 100_000;
@@ -119,22 +119,22 @@ fn tables(settings: &Settings, plugin: &Plugin) -> Option<Finding> {
     if !database.exists() {
         return Some(Finding::fail("tables", "its tables are not there yet", apply));
     }
-    let state = || match &database {
-        Database::Sqlite(path) => health::tables(path, &plugin.schema),
-        Database::Postgres(..) => {
-            let status = tables::status(&database.open(Access::Read)?, &plugin.schema);
-            status.map(|status| status.state).map_err(|error| StoreError::Unavailable(error.to_string()))
+    let looked = aside(|| tables::status(&database, &plugin.schema))?;
+    // What keeps it from being read is said of the database.
+    let status = looked.ok()?;
+    let missing = status.plan.drift.iter().find(|what| what.contains("_oncehost_"));
+    match status.state {
+        State::Equal => None,
+        State::Pending => Some(Finding::fail("tables", "schema.sql wants changes that were not applied", apply)),
+        State::Drift => {
+            let fix = format!("run `oncehost schema plan {id}` to see what differs, and how to go on");
+            Some(match missing {
+                Some(what) => Finding::fail("tables", format!("{what}: it was dropped by other hands"), fix),
+                None => {
+                    Finding::warn("tables", "its tables were changed by other hands since the last apply", fix)
+                }
+            })
         }
-    };
-    match aside(state)? {
-        Ok(State::Equal) => None,
-        Ok(State::Pending) => Some(Finding::fail("tables", "schema.sql wants changes that were not applied", apply)),
-        Ok(State::Drift) => {
-            let text = "its tables were changed by other hands since the last apply";
-            Some(Finding::warn("tables", text, format!("run `oncehost schema plan {id}` to see what differs")))
-        }
-        // What keeps it from being read is said of the database.
-        Err(_) => None,
     }
 }
 

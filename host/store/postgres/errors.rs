@@ -46,6 +46,9 @@ pub(super) fn fault(error: &Error) -> StoreError {
         (_, Some(db)) if *db.code() == SqlState::DISK_FULL => {
             StoreError::Unavailable("the disk is full; nothing was written".to_owned())
         }
+        (_, Some(db)) if *db.code() == SqlState::UNDEFINED_TABLE && db.message().contains("_oncehost_") => {
+            words::own_table_gone()
+        }
         (Kind::Again | Kind::Statement, _) => StoreError::Unavailable(format!("the database failed: {}", told(error))),
     }
 }

@@ -15,7 +15,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::{StoreError, errors};
 
 /// The host's own tables in a plugin's schema, and those that belong to no plugin: a step a version.
-const PLUGIN_TABLES: [&str; 1] = [include_str!("../../../schema/postgres/0001_host.sql")];
+pub(super) const PLUGIN_TABLES: [&str; 1] = [include_str!("../../../schema/postgres/0001_host.sql")];
 const HOST_TABLES: [&str; 2] = [
     include_str!("../../../schema/postgres/host/0001_tokens.sql"),
     include_str!("../../../schema/postgres/host/0002_events.sql"),
@@ -256,6 +256,19 @@ impl Server {
                  {newest}); start that version again",
                 self.place
             )));
+        }
+        if found == 0 {
+            let first = "SELECT 1 FROM pg_class WHERE relname IN ('_oncehost_keys', 'tokens') \
+                         AND relnamespace = current_schema()::regnamespace";
+            if transaction.query_opt(first, &[]).await.map_err(failed)?.is_some() {
+                return Err(StoreError::Unavailable(format!(
+                    "the schema {schema} of {} has the host's tables, but their version is gone from _oncehost_version; \
+                     restore the newest backup, or, where this version of oncehost wrote it last, run \
+                     CREATE TABLE IF NOT EXISTS \"{schema}\"._oncehost_version (version BIGINT NOT NULL); \
+                     INSERT INTO \"{schema}\"._oncehost_version VALUES ({newest})",
+                    self.place
+                )));
+            }
         }
         for (at, step) in steps.iter().enumerate().skip(usize::try_from(found).unwrap_or(0)) {
             transaction.batch_execute(step).await.map_err(failed)?;

@@ -1,14 +1,17 @@
 //! Plugins' tables against what their `schema.sql` wants, in one transaction, one host at a time.
 
+use std::sync::Arc;
+
 use deadpool_postgres::Object;
 
 use super::cells::value;
-use super::{Shared, StoreError, errors, number_of, server};
+use super::{Access, Server, Shared, StoreError, errors, number_of, own, server};
 use crate::clock::Millis;
 use crate::codec::Value;
 use crate::query::Cell;
 use crate::schema::inspect::Live;
-use crate::schema::{self, Applied, ApplyError, Database, Dialect, Plan, Schema, SchemaError, Status, bring, catalog};
+use crate::schema::{Applied, ApplyError, Database, Dialect, Schema, SchemaError, bring, catalog};
+use crate::store::tables::Own;
 
 /// A transaction in which the plugin's schema is the current one.
 struct Catalog<'a> {
@@ -78,22 +81,32 @@ impl Database for Catalog<'_> {
 
 const LOOK: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-fn look<R>(shared: &Shared, work: impl FnOnce(&dyn Database) -> Result<R, SchemaError>) -> Result<R, SchemaError> {
-    let catalog = Catalog::begin(shared, LOOK)?;
+fn within<R>(shared: &Shared, begin: &str, work: impl FnOnce(&Catalog) -> Result<R, SchemaError>) -> Result<R, SchemaError> {
+    let catalog = Catalog::begin(shared, begin)?;
     match work(&catalog) {
         Ok(found) => catalog.end("COMMIT").map(|()| found),
         Err(error) => Err(catalog.give_up(error)),
     }
 }
 
-/// The steps from what is there to `wanted`.
-pub fn plan(shared: &Shared, wanted: &Schema, allow_destructive: &[String]) -> Result<Plan, SchemaError> {
-    look(shared, |db| schema::plan(db, wanted, allow_destructive))
+/// Looks at a plugin's schema at one moment; one that is not there is taken as empty, and is not made.
+pub fn look<R>(
+    server: &Arc<Server>,
+    plugin: &str,
+    work: impl FnOnce(&dyn Database, Vec<Own>) -> Result<R, SchemaError>,
+) -> Result<R, SchemaError> {
+    let shared = Shared::as_is(server, plugin, Access::Read);
+    within(&shared, LOOK, |catalog| work(catalog, own::missing(catalog)?))
 }
 
-/// Compares the tables with `wanted`.
-pub fn status(shared: &Shared, wanted: &Schema) -> Result<Status, SchemaError> {
-    look(shared, |db| schema::status(db, wanted))
+/// The host's own tables and indexes that are not there any more.
+pub fn missing(shared: &Shared) -> Result<Vec<Own>, SchemaError> {
+    within(shared, LOOK, |catalog| own::missing(catalog))
+}
+
+/// Makes them again, empty.
+pub fn mend(shared: &Shared, missing: &[Own]) -> Result<(), SchemaError> {
+    within(shared, "BEGIN", |catalog| missing.iter().try_for_each(|own| catalog.run(&own.sql)))
 }
 
 /// Brings the tables to `wanted`, all of it or nothing. Other hosts that want to do the same wait.
@@ -110,7 +123,12 @@ pub fn apply(
     );
     let catalog = Catalog::begin(shared, &begin)?;
     match bring(&catalog, wanted, allow_destructive, now) {
-        Ok(applied) => Ok(catalog.end("COMMIT").map(|()| applied)?),
+        Ok(applied) => {
+            crate::crash_point!("schema-before-commit");
+            catalog.end("COMMIT")?;
+            crate::crash_point!("schema-after-commit");
+            Ok(applied)
+        }
         Err(error) => Err(catalog.give_up(error)),
     }
 }

@@ -8,7 +8,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use super::{Access, Fate, StoreError};
+use super::{Access, Fate, StoreError, words};
 use crate::schema::{self, Schema};
 
 pub mod copy;
@@ -18,6 +18,7 @@ pub mod health;
 pub mod host_db;
 pub mod keys;
 pub mod outbox;
+pub mod own;
 pub mod records;
 pub mod schedules;
 pub mod steps;
@@ -101,6 +102,23 @@ fn open_beside_writer(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
+/// Looks at a database's schema; one that is not there is taken as empty, and is not made.
+///
+/// # Errors
+/// What `work` gives, or when the database cannot be opened.
+pub fn look<R>(
+    path: &Path,
+    work: impl FnOnce(&Connection) -> Result<R, schema::SchemaError>,
+) -> Result<R, schema::SchemaError> {
+    if !path.exists() {
+        return work(&Connection::open_in_memory()?);
+    }
+    let connection = open_reader(path).map_err(|error| schema::SchemaError::Store(error.to_string()))?;
+    // All of it at one moment.
+    let moment = connection.unchecked_transaction()?;
+    work(&moment)
+}
+
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENT_CACHE);
@@ -159,6 +177,7 @@ pub(crate) fn fault(error: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             StoreError::Unavailable("the database is in use by another process; try again".to_owned())
         }
+        _ if error.to_string().contains("no such table: _oncehost_") => words::own_table_gone(),
         _ => StoreError::Unavailable(format!("the database failed: {error}")),
     }
 }
