@@ -203,8 +203,7 @@ pub(crate) fn check_input(schema: &InputSchema, input: &Json) -> Option<Failure>
         .validator
         .iter_errors(input)
         .take(20)
-        // The masked form, since values may be secrets.
-        .map(|error| FieldFault { pointer: error.instance_path().to_string(), message: error.masked().to_string() })
+        .map(|error| FieldFault { pointer: error.instance_path().to_string(), message: said(schema, &error) })
         .collect();
     let first = fields.first()?;
     let place = if first.pointer.is_empty() { String::new() } else { format!(" at {}", first.pointer) };
@@ -212,6 +211,17 @@ pub(crate) fn check_input(schema: &InputSchema, input: &Json) -> Option<Failure>
         Failure::new(Code::Validation, format!("the input is not what the action declares{place}: {}", first.message));
     failure.fields = fields;
     Some(failure)
+}
+
+/// What is wrong, without the value, which may be a secret. A pattern speaks to machines: where its schema has a
+/// description, that is said instead.
+fn said(schema: &InputSchema, error: &jsonschema::ValidationError<'_>) -> String {
+    let path = error.schema_path().to_string();
+    let place = path.strip_suffix("/pattern").and_then(|place| schema.source.pointer(place));
+    match place.and_then(|place| place["description"].as_str()) {
+        Some(wanted) => format!("value has another form; wanted is {wanted}"),
+        None => error.masked().to_string(),
+    }
 }
 
 /// The limits of a run of one of the plugin's actions.

@@ -150,7 +150,8 @@ impl Reader<'_> {
             let columns = elements.iter().filter(|element| !element.is_empty());
             let unclear = own_line && columns.map(|element| tokens::line(element)).any(|at| at == line);
             if unclear {
-                let text = format!("-- was: {old} may mean the table or a column: write it alone on the line above the one");
+                let text =
+                    format!("-- was: {old} may mean the table or a column: write it alone on the line above the one");
                 faults.add(line, text);
             }
             !unclear

@@ -208,7 +208,8 @@ impl Planner<'_> {
             let added = diff.indexes_added.iter().any(|added| added.name == index.name)
                 || self.live.odd_indexes.contains_key(&index.name);
             if added || rebuild {
-                let same = |one: &Index| one.name == index.name && one.columns == index.columns && one.unique == index.unique;
+                let same =
+                    |one: &Index| one.name == index.name && one.columns == index.columns && one.unique == index.unique;
                 let known = self.recorded(&table.name).is_some_and(|known| known.indexes.iter().any(same));
                 let why = if added { new_or_gone(known) } else { "goes with its table" };
                 self.phases.indexes.push(Step::new(

@@ -183,7 +183,10 @@ pub(super) fn conversion(from: ColumnType, to: ColumnType, old: &str) -> Option<
             let few = few_digits(old, &format!("strpos(lower({old}) || 'e', 'e')"));
             // Short ones alone, so that no cast is out of range.
             let number = "^-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]{1,2})?$";
-            let same = format!("CASE WHEN {old} ~ '{number}' AND length({old}) <= 100 THEN {few} OR {old} = {} ELSE FALSE END", real_text(&real));
+            let same = format!(
+                "CASE WHEN {old} ~ '{number}' AND length({old}) <= 100 THEN {few} OR {old} = {} ELSE FALSE END",
+                real_text(&real)
+            );
             value(real, Some(format!("{old} IS NOT NULL AND NOT ({same})")))
         }
         (Boolean, Integer) => value(format!("CAST(CAST({old} AS INTEGER) AS BIGINT)"), None),

@@ -69,7 +69,10 @@ impl Planner<'_> {
     /// The comment that says `was`, where the name beside it is taken already.
     pub(super) fn misplaced(&self, table: Option<&str>, was: &str) -> Option<String> {
         let fits = |one: &&Unclear| {
-            one.both && one.was == was && table.is_none_or(|table| table == one.table) && one.column.is_some() == table.is_some()
+            one.both
+                && one.was == was
+                && table.is_none_or(|table| table == one.table)
+                && one.column.is_some() == table.is_some()
         };
         self.unclear.iter().find(fits).map(|one| {
             format!(

@@ -48,7 +48,10 @@ pub(super) fn conversion(from: ColumnType, to: ColumnType, old: &str) -> Option<
                 few_digits(old, &format!("instr(lower({old}) || 'e', 'e')")),
                 real_text(&real)
             );
-            cast("REAL", Some(format!("{old} IS NOT NULL AND NOT CASE WHEN json_valid({old}) THEN {same} ELSE FALSE END")))
+            cast(
+                "REAL",
+                Some(format!("{old} IS NOT NULL AND NOT CASE WHEN json_valid({old}) THEN {same} ELSE FALSE END")),
+            )
         }
         (Boolean, Integer) | (Json | Timestamp, Text) => same(None),
         (Integer, Boolean) => same(Some(format!("{old} NOT IN (0, 1)"))),

@@ -130,9 +130,7 @@ fn tables(settings: &Settings, plugin: &Plugin) -> Option<Finding> {
             let fix = format!("run `oncehost schema plan {id}` to see what differs, and how to go on");
             Some(match missing {
                 Some(what) => Finding::fail("tables", format!("{what}: it was dropped by other hands"), fix),
-                None => {
-                    Finding::warn("tables", "its tables were changed by other hands since the last apply", fix)
-                }
+                None => Finding::warn("tables", "its tables were changed by other hands since the last apply", fix),
             })
         }
     }

@@ -1,16 +1,18 @@
 //! Plugins' tables against what their `schema.sql` wants, in one transaction, one host at a time.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use deadpool_postgres::Object;
 
 use super::cells::value;
-use super::{Access, Server, Shared, StoreError, errors, number_of, own, server};
+use super::{Access, Fate, Server, Shared, StoreError, Tx, errors, number_of, own, server};
 use crate::clock::Millis;
 use crate::codec::Value;
 use crate::query::Cell;
 use crate::schema::inspect::Live;
-use crate::schema::{Applied, ApplyError, Database, Dialect, Schema, SchemaError, bring, catalog};
+use crate::schema::{self, Applied, ApplyError, Database, Dialect, Schema, SchemaError, bring, catalog};
 use crate::store::tables::Own;
 
 /// A transaction in which the plugin's schema is the current one.
@@ -57,6 +59,10 @@ fn failed(error: &tokio_postgres::Error) -> SchemaError {
     }
 }
 
+fn values(row: &tokio_postgres::Row) -> Result<Vec<Value>, SchemaError> {
+    (0..row.len()).map(|at| row.try_get::<_, Cell>(at).map(value).map_err(|error| failed(&error))).collect()
+}
+
 impl Database for Catalog<'_> {
     fn dialect(&self) -> Dialect {
         Dialect::Postgres
@@ -64,10 +70,7 @@ impl Database for Catalog<'_> {
 
     fn rows(&self, sql: &str) -> Result<Vec<Vec<Value>>, SchemaError> {
         let rows = self.shared.server.wait(self.client.query(sql, &[])).map_err(|error| failed(&error))?;
-        let row = |row: &tokio_postgres::Row| {
-            (0..row.len()).map(|at| row.try_get::<_, Cell>(at).map(value).map_err(|error| failed(&error))).collect()
-        };
-        rows.iter().map(row).collect()
+        rows.iter().map(values).collect()
     }
 
     fn run(&self, sql: &str) -> Result<(), SchemaError> {
@@ -79,9 +82,81 @@ impl Database for Catalog<'_> {
     }
 }
 
+/// A transaction under way, as a catalog.
+struct Within<'a>(&'a Tx);
+
+impl Database for Within<'_> {
+    fn dialect(&self) -> Dialect {
+        Dialect::Postgres
+    }
+
+    fn rows(&self, sql: &str) -> Result<Vec<Vec<Value>>, SchemaError> {
+        let rows = self.0.query(sql, &[]).map_err(|error| store(&error))?;
+        rows.iter().map(values).collect()
+    }
+
+    fn run(&self, sql: &str) -> Result<(), SchemaError> {
+        self.0.execute(sql).map_err(|error| store(&error))
+    }
+
+    fn inspect(&self) -> Result<Live, SchemaError> {
+        catalog::read(self)
+    }
+}
+
+/// How long it may take until a change of tables by another host is seen.
+const SEEN_AFTER: Duration = Duration::from_secs(1);
+
+impl Tx {
+    /// See [`crate::store::Tx::misfits`].
+    ///
+    /// # Errors
+    /// When the database fails, or the transaction is gone.
+    pub fn misfits(&self, wanted: &Schema) -> Result<BTreeMap<String, String>, StoreError> {
+        let found = self.in_schema(|| schema::misfits(&Within(self), wanted));
+        found?.map_err(|error| match self.fate() {
+            Fate::Open => StoreError::Unavailable(error.to_string()),
+            Fate::Again | Fate::Parted | Fate::Ended => super::gone(),
+        })
+    }
+
+    /// Does `work` with the plugin's schema as the current one, which it is not otherwise.
+    fn in_schema<R>(&self, work: impl FnOnce() -> R) -> Result<R, StoreError> {
+        let set = "SELECT set_config('search_path', $1::text, TRUE)";
+        let before = self.query("SELECT current_setting('search_path')", &[])?;
+        let before: String = before.first().map_or_else(|| Ok(String::new()), |row| super::get(row, 0))?;
+        self.query(set, &[super::text(&format!("\"{}\"", self.shared.plugin))])?;
+        let done = work();
+        if self.fate() == Fate::Open {
+            self.query(set, &[super::text(&before)])?;
+        }
+        Ok(done)
+    }
+
+    /// See [`crate::store::Tx::tables_version`].
+    ///
+    /// # Errors
+    /// When the database fails, or the transaction is gone.
+    pub fn tables_version(&self) -> Result<i64, StoreError> {
+        let (server, plugin) = (&self.shared.server, &self.shared.plugin);
+        if let Some(version) = server.tables_version(plugin, SEEN_AFTER) {
+            return Ok(version);
+        }
+        let sql = format!("SELECT coalesce(max(version), 0) FROM {}", self.shared.table("_oncehost_schema"));
+        let rows = self.query(&sql, &[])?;
+        let version = rows.first().map_or(Ok(0), |row| super::get(row, 0))?;
+        server.saw_tables(plugin, Some(version));
+        Ok(version)
+    }
+}
+
 const LOOK: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-fn within<R>(shared: &Shared, begin: &str, work: impl FnOnce(&Catalog) -> Result<R, SchemaError>) -> Result<R, SchemaError> {
+fn within<R>(
+    shared: &Shared,
+    begin: &str,
+    work: impl FnOnce(&Catalog) -> Result<R, SchemaError>,
+) -> Result<R, SchemaError> {
     let catalog = Catalog::begin(shared, begin)?;
     match work(&catalog) {
         Ok(found) => catalog.end("COMMIT").map(|()| found),
@@ -125,7 +200,10 @@ pub fn apply(
     match bring(&catalog, wanted, allow_destructive, now) {
         Ok(applied) => {
             crate::crash_point!("schema-before-commit");
-            catalog.end("COMMIT")?;
+            let ended = catalog.end("COMMIT");
+            // Whoever began before looks again.
+            shared.server.saw_tables(&shared.plugin, None);
+            ended?;
             crate::crash_point!("schema-after-commit");
             Ok(applied)
         }
