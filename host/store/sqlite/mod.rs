@@ -102,23 +102,6 @@ fn open_beside_writer(path: &Path) -> Result<Connection, StoreError> {
     Ok(connection)
 }
 
-/// Looks at a database's schema; one that is not there is taken as empty, and is not made.
-///
-/// # Errors
-/// What `work` gives, or when the database cannot be opened.
-pub fn look<R>(
-    path: &Path,
-    work: impl FnOnce(&Connection) -> Result<R, schema::SchemaError>,
-) -> Result<R, schema::SchemaError> {
-    if !path.exists() {
-        return work(&Connection::open_in_memory()?);
-    }
-    let connection = open_reader(path).map_err(|error| schema::SchemaError::Store(error.to_string()))?;
-    // All of it at one moment.
-    let moment = connection.unchecked_transaction()?;
-    work(&moment)
-}
-
 fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.busy_timeout(BUSY_TIMEOUT)?;
     connection.set_prepared_statement_cache_capacity(STATEMENT_CACHE);

@@ -1,12 +1,30 @@
-//! The host's own tables in a plugin's database, and those of them that are not there any more.
+//! A look at a plugin's database from outside, and the host's own tables in it that are not there any more.
 
 use std::collections::BTreeSet;
+use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::HOST_TABLES;
+use super::{HOST_TABLES, open_reader};
 use crate::schema::SchemaError;
 use crate::store::tables::Own;
+
+/// Looks at a database's schema; one that is not there is taken as empty, and is not made.
+///
+/// # Errors
+/// What `work` gives, or when the database cannot be opened.
+pub fn look<R>(
+    path: &Path,
+    work: impl FnOnce(&Connection) -> Result<R, SchemaError>,
+) -> Result<R, SchemaError> {
+    if !path.exists() {
+        return work(&Connection::open_in_memory()?);
+    }
+    let connection = open_reader(path).map_err(|error| SchemaError::Store(error.to_string()))?;
+    // All of it at one moment.
+    let moment = connection.unchecked_transaction()?;
+    work(&moment)
+}
 
 /// Those that the database's version has and the database has not: somebody dropped them.
 ///
