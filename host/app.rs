@@ -303,7 +303,10 @@ pub fn lock(folder: &Path) -> Result<File, StartError> {
 }
 
 /// A folder that holds half of a backup serves nobody.
-fn refuse_unfinished(data: &Path) -> Result<(), StartError> {
+///
+/// # Errors
+/// What to run, where a restore was broken off.
+pub fn refuse_unfinished(data: &Path) -> Result<(), StartError> {
     if !data.join(backup::RESTORING).exists() {
         return Ok(());
     }

@@ -133,8 +133,8 @@ fn check_names(
     let Some(unknown) = allowed.iter().find(|name| !known.contains(*name)) else { return Ok(()) };
     let hint = crate::suggest::hint(unknown, known.iter().map(String::as_str));
     let text = format!(
-        "--allow-destructive {unknown}: no table or column is called so, in the database or in schema.sql{hint}; it takes \
-         TABLE or TABLE.COLUMN, as `oncehost schema plan` names them"
+        "--allow-destructive {unknown}: it takes TABLE or TABLE.COLUMN, as `oncehost schema plan` names them, and nothing is \
+         called so, in the database or in schema.sql{hint}"
     );
     Err(Failure::new(Code::Validation, text))
 }
@@ -242,7 +242,10 @@ pub async fn pending(app: &Arc<App>, plugin: &Plugin) -> Option<String> {
             // One that was never made has nothing to compare.
             State::Pending if status.version.is_none() && nothing => None,
             State::Pending => Some("are not as schema.sql says".to_owned()),
-            State::Drift => Some("were changed by other hands since schema.sql was applied last".to_owned()),
+            State::Drift => {
+                let what = status.plan.drift.first().map_or("", String::as_str);
+                Some(format!("were changed by other hands since schema.sql was applied last ({what})"))
+            }
         },
         Err(failure) => Some(format!("cannot be looked at: {}", failure.detail)),
     }

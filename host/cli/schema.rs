@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use super::progress::Bar;
 use super::{Fail, local, print};
-use crate::app::blocking;
+use crate::app::{blocking, refuse_unfinished};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
 use crate::failure::{Code, Failure};
@@ -95,6 +95,7 @@ async fn ask(settings: &Settings, verb: SchemaVerb, request: SchemaRequest) -> R
 
 /// Looks at the tables without a host, and so without making what a host would make.
 fn look(settings: &Settings, verb: SchemaVerb, request: &SchemaRequest) -> Result<Json, Failure> {
+    refuse_unfinished(&settings.data).map_err(|error| Failure::new(Code::Unavailable, error.0))?;
     let given = Arc::new(settings.given_settings.clone());
     let registry = Registry::load_given(&settings.plugins, SystemClock.now(), given).map_err(|error| {
         let folder = settings.plugins.display();

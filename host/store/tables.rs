@@ -21,7 +21,9 @@ fn look<R>(
     work: impl FnOnce(&dyn schema::Database, Vec<Own>) -> Result<R, SchemaError>,
 ) -> Result<R, SchemaError> {
     match database {
-        Database::Sqlite(path) => sqlite::own::look(path, |connection| work(connection, sqlite::own::missing(connection)?)),
+        Database::Sqlite(path) => {
+            sqlite::own::look(path, |connection| work(connection, sqlite::own::missing(connection)?))
+        }
         Database::Postgres(server, plugin) => postgres::tables::look(server, plugin, work),
     }
 }

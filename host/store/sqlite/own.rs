@@ -13,10 +13,7 @@ use crate::store::tables::Own;
 ///
 /// # Errors
 /// What `work` gives, or when the database cannot be opened.
-pub fn look<R>(
-    path: &Path,
-    work: impl FnOnce(&Connection) -> Result<R, SchemaError>,
-) -> Result<R, SchemaError> {
+pub fn look<R>(path: &Path, work: impl FnOnce(&Connection) -> Result<R, SchemaError>) -> Result<R, SchemaError> {
     if !path.exists() {
         return work(&Connection::open_in_memory()?);
     }

@@ -262,6 +262,21 @@ fn table_in_another_form_than_the_plugin_says_is_not_used() {
 }
 
 #[test]
+fn run_that_begins_after_a_change_of_tables_looks_at_them_again() {
+    let shop = Fixture::new();
+    shop.call("list", &[text("lines"), v("{}")]).unwrap();
+    shop.tx.commit().unwrap();
+    let next = SCHEMA.replace("qty INTEGER NOT NULL DEFAULT 1", "qty REAL NOT NULL DEFAULT 1.0");
+    let next = crate::schema::parse(&next, &["rates".to_owned()]).unwrap();
+    tables::apply(&shop.database, &next, &["lines.qty".to_owned()], 1).unwrap();
+    let mut host = shop.host("acme");
+    host.tx = shop.database.begin().unwrap();
+    let failure = call(&mut host, "list", &[text("lines"), v("{}")]).unwrap_err();
+    assert_eq!(failure.code, Code::Schema);
+    assert!(failure.detail.contains("column lines.qty is REAL in the database, and INTEGER here"), "{failure}");
+}
+
+#[test]
 fn rule_that_only_the_database_has_is_no_fault_of_the_row() {
     let shop = Fixture::new();
     for (rule, record, says) in [
