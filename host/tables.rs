@@ -127,8 +127,11 @@ fn check_names(
 ) -> Result<(), Failure> {
     let mut known = BTreeSet::new();
     for plugin in plugins.iter().filter(|_| !allowed.is_empty()) {
-        // What cannot be read is said where it is planned.
-        known.extend(tables::names(&database(&plugin.id), &plugin.schema).unwrap_or_default());
+        match tables::names(&database(&plugin.id), &plugin.schema) {
+            Ok(names) => known.extend(names),
+            // What cannot be read is said where it is planned.
+            Err(_) => return Ok(()),
+        }
     }
     let Some(unknown) = allowed.iter().find(|name| !known.contains(*name)) else { return Ok(()) };
     let hint = crate::suggest::hint(unknown, known.iter().map(String::as_str));
@@ -230,17 +233,14 @@ pub fn shown(done: &Json) -> String {
 /// What is to be said about the tables of a plugin that are not as its `schema.sql` says: `are not there yet`.
 pub async fn pending(app: &Arc<App>, plugin: &Plugin) -> Option<String> {
     let database = app.database(&plugin.id);
-    let nothing = plugin.schema.tables.is_empty();
     if !database.exists() {
-        return (!nothing).then(|| "are not there yet".to_owned());
+        return (!plugin.schema.tables.is_empty()).then(|| "are not there yet".to_owned());
     }
     let wanted = plugin.schema.clone();
     let looked = blocking("a look at tables", move || tables::status(&database, &wanted)).await;
     match looked.and_then(|status| status.map_err(Failure::from)) {
         Ok(status) => match status.state {
             State::Equal => None,
-            // One that was never made has nothing to compare.
-            State::Pending if status.version.is_none() && nothing => None,
             State::Pending => Some("are not as schema.sql says".to_owned()),
             State::Drift => {
                 let what = status.plan.drift.first().map_or("", String::as_str);

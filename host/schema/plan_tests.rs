@@ -230,7 +230,7 @@ fn types_change_where_every_value_has_a_counterpart() {
 fn numbers_become_text_and_come_back_as_they_were() {
     let table = |ty: &str| schema(&format!("CREATE TABLE t (id TEXT PRIMARY KEY, v {ty});"));
     let mut conn = with("CREATE TABLE t (id TEXT PRIMARY KEY, v REAL);");
-    let all = [
+    let all: [(f64, &str); 7] = [
         (3.0, "3"),
         (-0.5, "-0.5"),
         (0.1 + 0.2, "0.30000000000000004"),
