@@ -143,20 +143,25 @@ impl Renames {
         let code = |token: &&TokenWithSpan| !matches!(token.token, Token::Whitespace(_) | Token::EOF);
         let lines: BTreeSet<u64> = tokens.iter().filter(code).map(|token| token.span.start.line).collect();
         for token in tokens {
-            let (text, lines_within) = match &token.token {
-                Token::Whitespace(Whitespace::SingleLineComment { comment, .. }) => (comment, 0),
-                Token::Whitespace(Whitespace::MultiLineComment(comment)) => (comment, comment.matches('\n').count()),
-                _ => continue,
-            };
+            let (text, lines_within) =
+                if let Token::Whitespace(Whitespace::SingleLineComment { comment, .. }) = &token.token {
+                    (comment, 0)
+                } else if let Token::Whitespace(Whitespace::MultiLineComment(comment)) = &token.token {
+                    (comment, comment.matches('\n').count())
+                } else {
+                    continue;
+                };
             let line = token.span.start.line + u64::try_from(lines_within).unwrap_or_default();
-            match renaming(text) {
-                None => {}
-                Some(Err(instead)) => faults.add(line, instead),
-                Some(Ok(old)) => {
-                    if comments.insert(line, (old, !lines.contains(&line))).is_some() {
-                        faults.add(line, "-- was: stands twice on this line: give each column a line of its own");
-                    }
+            let old = match renaming(text) {
+                None => continue,
+                Some(Err(instead)) => {
+                    faults.add(line, instead);
+                    continue;
                 }
+                Some(Ok(old)) => old,
+            };
+            if comments.insert(line, (old, !lines.contains(&line))).is_some() {
+                faults.add(line, "-- was: stands twice on this line: give each column a line of its own");
             }
         }
         Self { comments }
