@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::ddl::{key_columns, literal, quote, quoted, text_literal};
 use super::plan::Step;
 use super::rename::rename_in;
-use super::rows::{Conversion, few_digits};
+use super::rows::{Conversion, EXACT, digits};
 use super::{Check, Column, ColumnType, HOST_PREFIX, Index, Schema, TENANT, Table, index_name};
 use crate::codec::Value;
 
@@ -180,7 +180,8 @@ pub(super) fn conversion(from: ColumnType, to: ColumnType, old: &str) -> Option<
         ),
         (Text, Real) => {
             let real = format!("CAST({old} AS DOUBLE PRECISION)");
-            let few = few_digits(old, &format!("strpos(lower({old}) || 'e', 'e')"));
+            let digits = digits(old, &format!("strpos(lower({old}) || 'e', 'e')"));
+            let few = format!("length({digits}) <= {EXACT}");
             // Short ones alone, so that no cast is out of range.
             let number = "^-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]{1,2})?$";
             let same = format!(

@@ -41,11 +41,13 @@ pub(super) fn conversion(from: ColumnType, to: ColumnType, old: &str) -> Option<
         (Real, Text) => Some(Conversion { value: real_text(old), impossible: None }),
         (Text, Integer) => cast("INTEGER", Some(format!("CAST(CAST({old} AS INTEGER) AS TEXT) <> {old}"))),
         (Text, Real) => {
-            let number = format!("json_type({old}) IN ('integer', 'real')");
             let real = format!("CAST({old} AS REAL)");
+            let digits = digits(old, &format!("instr(lower({old}) || 'e', 'e')"));
+            // Blanks around a number are JSON too, and would be lost.
+            let number = format!("json_type({old}) IN ('integer', 'real') AND {old} NOT GLOB '*[^-+.0-9eE]*'");
             let same = format!(
-                "{number} AND ({} OR {old} = {}) AND ({real} = 0 OR abs({real}) BETWEEN 1e-290 AND 1e290)",
-                few_digits(old, &format!("instr(lower({old}) || 'e', 'e')")),
+                "{number} AND (length({digits}) <= {EXACT} OR {old} = {}) \
+                 AND ({digits} = '' OR abs({real}) BETWEEN 1e-290 AND 1e290)",
                 real_text(&real)
             );
             cast(
@@ -80,11 +82,12 @@ fn real_text(old: &str) -> String {
     )
 }
 
-/// Holds for a number as text that has no more digits than a REAL keeps in any case; `exponent` is where its exponent
-/// begins, from 1.
-pub(super) fn few_digits(old: &str, exponent: &str) -> String {
-    let mantissa = format!("replace(substr({old}, 1, {exponent} - 1), '.', '')");
-    format!("length(rtrim(ltrim({mantissa}, '-0'), '0')) <= 15")
+/// Decimal digits that a REAL keeps in any case.
+pub(super) const EXACT: u32 = 15;
+
+/// The digits of a number as text that say more than its size; `exponent` is where its exponent begins, from 1.
+pub(super) fn digits(old: &str, exponent: &str) -> String {
+    format!("rtrim(ltrim(replace(substr({old}, 1, {exponent} - 1), '.', ''), '-0'), '0')")
 }
 
 /// A SELECT of the rows of `base`, as `to` will hold them. With `old` it reads the table as it is before anything is

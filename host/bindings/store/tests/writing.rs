@@ -283,8 +283,11 @@ fn rule_that_only_the_database_has_is_no_fault_of_the_row() {
         ("NOT NULL", r#"{"name":"1"}"#, "the database has NOT NULL on value"),
         ("CHECK (value > 5)", r#"{"name":"2","value":1}"#, "the database has the CHECK"),
     ] {
-        let real = if shop.is_postgres() { "DOUBLE PRECISION" } else { "REAL" };
-        shop.sql(&format!("DROP TABLE rates; CREATE TABLE rates (name TEXT PRIMARY KEY, value {real} {rule})"));
+        let columns = match shop.is_postgres() {
+            true => "name TEXT COLLATE \"C\" PRIMARY KEY, value DOUBLE PRECISION",
+            false => "name TEXT PRIMARY KEY, value REAL",
+        };
+        shop.sql(&format!("DROP TABLE rates; CREATE TABLE rates ({columns} {rule})"));
         let args = [text("rates"), v(record), v(r#"["name"]"#)];
         let more = ["and schema.sql has not", "oncehost schema plan shop"];
         shop.refused("createIfAbsent", &args, Code::Schema, &[&[says], more.as_slice()].concat());
