@@ -10,8 +10,9 @@ use crate::app::{App, blocking};
 use crate::clock::Millis;
 use crate::failure::{Code, Failure};
 use crate::plugin::{Fault, Plugin, Registry};
-use crate::schema::{self, ApplyError, State};
+use crate::schema::{self, ApplyError, Plan, State};
 use crate::store::{Database, Shared, tables};
+use crate::suggest::shell_word;
 
 /// What to do about plugins' tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -47,6 +48,25 @@ pub struct SchemaRequest {
     pub allow_destructive: Vec<String>,
 }
 
+/// How far an apply is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    pub plugin: String,
+    /// From 1.
+    pub step: usize,
+    pub steps: usize,
+    /// What the step does.
+    pub why: String,
+}
+
+/// Hears how far an apply is, on the lane's thread.
+pub type Tell = Arc<dyn Fn(Progress) + Send + Sync>;
+
+/// Tells nobody.
+pub fn quiet() -> Tell {
+    Arc::new(|_| ())
+}
+
 /// Plans, applies or shows changes of tables, one plugin after the other. Gives
 /// `{ "plugins": [{ "plugin", "refused", "text", … }] }`; where `refused` is true nothing of that plugin was applied:
 /// `failed` says what the database said, `faults` why the plugin does not load, if that is why.
@@ -55,6 +75,19 @@ pub struct SchemaRequest {
 /// `NOT_FOUND` for an unknown plugin, `VALIDATION` for a name of what may be lost that names nothing, and what the
 /// database of a single plugin says.
 pub async fn schema(app: &Arc<App>, verb: SchemaVerb, request: SchemaRequest) -> Result<Json, Failure> {
+    schema_telling(app, verb, request, quiet()).await
+}
+
+/// The same; `tell` hears of each step of an apply.
+///
+/// # Errors
+/// As [`schema`].
+pub async fn schema_telling(
+    app: &Arc<App>,
+    verb: SchemaVerb,
+    request: SchemaRequest,
+    tell: Tell,
+) -> Result<Json, Failure> {
     let (registry, host, asked) = (app.registry(), app.clone(), request.clone());
     let snapshot = registry.clone();
     let looking = move || look(&snapshot, |id| host.database(id), verb, &asked);
@@ -63,7 +96,7 @@ pub async fn schema(app: &Arc<App>, verb: SchemaVerb, request: SchemaRequest) ->
         return Ok(looked);
     }
     let (plugins, broken) = chosen(&registry, request.plugin.as_deref())?;
-    let mut done = apply(app, &plugins, &request.allow_destructive).await?;
+    let mut done = apply(app, &plugins, &request.allow_destructive, &tell).await?;
     done.extend(broken);
     Ok(json!({ "plugins": done }))
 }
@@ -147,11 +180,16 @@ fn check_names(
 ///
 /// # Errors
 /// What the database of a single plugin says.
-pub async fn apply(app: &Arc<App>, plugins: &[Arc<Plugin>], allow: &[String]) -> Result<Vec<Json>, Failure> {
+pub async fn apply(
+    app: &Arc<App>,
+    plugins: &[Arc<Plugin>],
+    allow: &[String],
+    tell: &Tell,
+) -> Result<Vec<Json>, Failure> {
     let mut done = Vec::new();
     for plugin in plugins {
-        let (allow, now, of) = (allow.to_vec(), app.clock.now(), plugin.clone());
-        let work = move |shared: &Shared| show_applied(&of, shared, &allow, now);
+        let (allow, now, of, tell) = (allow.to_vec(), app.clock.now(), plugin.clone(), tell.clone());
+        let work = move |shared: &Shared| show_applied(&of, shared, &allow, now, &tell);
         let told = app.lane(&plugin.id).exclusive(work).await.and_then(|told| told);
         done.push(told_of(plugin, told, plugins.len() == 1)?);
     }
@@ -184,8 +222,9 @@ fn show_plan(plugin: &Plugin, database: &Database, allow: &[String]) -> Result<J
     Ok(json!({ "refused": !plan.refusals.is_empty(), "plan": plan, "text": text }))
 }
 
-fn show_applied(plugin: &Plugin, shared: &Shared, allow: &[String], now: Millis) -> Result<Json, Failure> {
-    match tables::apply(shared, &plugin.schema, allow, now) {
+fn show_applied(plugin: &Plugin, shared: &Shared, allow: &[String], now: Millis, tell: &Tell) -> Result<Json, Failure> {
+    let step = |step, steps, why: &str| tell(Progress { plugin: plugin.id.clone(), step, steps, why: why.to_owned() });
+    match tables::apply_telling(shared, &plugin.schema, allow, now, &step) {
         Ok(applied) => {
             let text = match applied.plan.steps.len() {
                 0 => "as schema.sql wants it; nothing to do".to_owned(),
@@ -195,7 +234,9 @@ fn show_applied(plugin: &Plugin, shared: &Shared, allow: &[String], now: Millis)
             Ok(json!({ "refused": false, "applied": applied, "text": headed(plugin, &text) }))
         }
         Err(ApplyError::Refused(plan)) => {
-            Ok(json!({ "refused": true, "plan": plan, "text": headed(plugin, &schema::render(&plan)) }))
+            // The steps are for `plan` to show: here they would hide what stands against them.
+            let text = schema::render(&Plan { steps: Vec::new(), ..plan.clone() });
+            Ok(json!({ "refused": true, "plan": plan, "text": headed(plugin, text.trim_start()) }))
         }
         Err(ApplyError::Store(error)) => Err(error.into()),
     }
@@ -230,24 +271,46 @@ pub fn shown(done: &Json) -> String {
     if texts.is_empty() { "no plugins".to_owned() } else { texts.join("\n") }
 }
 
-/// What is to be said about the tables of a plugin that are not as its `schema.sql` says: `are not there yet`.
-pub async fn pending(app: &Arc<App>, plugin: &Plugin) -> Option<String> {
+/// Why a plugin's tables are not as its `schema.sql` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pending {
+    Missing,
+    Differ,
+    /// By other hands; what was found first.
+    Changed(String),
+    /// They cannot be looked at, for this reason: an apply would not help.
+    Unknown(String),
+}
+
+impl Pending {
+    /// What is to be said of the tables: `are not there yet`.
+    pub fn says(&self) -> String {
+        match self {
+            Pending::Missing => "are not there yet".to_owned(),
+            Pending::Differ => "are not as schema.sql says".to_owned(),
+            Pending::Changed(what) => {
+                format!("were changed by other hands since schema.sql was applied last ({what})")
+            }
+            Pending::Unknown(why) => format!("cannot be looked at: {why}"),
+        }
+    }
+}
+
+/// Whether the tables of a plugin are as its `schema.sql` says, and if not, why.
+pub async fn pending(app: &Arc<App>, plugin: &Plugin) -> Option<Pending> {
     let database = app.database(&plugin.id);
     if !database.exists() {
-        return (!plugin.schema.tables.is_empty()).then(|| "are not there yet".to_owned());
+        return (!plugin.schema.tables.is_empty()).then_some(Pending::Missing);
     }
     let wanted = plugin.schema.clone();
     let looked = blocking("a look at tables", move || tables::status(&database, &wanted)).await;
     match looked.and_then(|status| status.map_err(Failure::from)) {
         Ok(status) => match status.state {
             State::Equal => None,
-            State::Pending => Some("are not as schema.sql says".to_owned()),
-            State::Drift => {
-                let what = status.plan.drift.first().map_or("", String::as_str);
-                Some(format!("were changed by other hands since schema.sql was applied last ({what})"))
-            }
+            State::Pending => Some(Pending::Differ),
+            State::Drift => Some(Pending::Changed(status.plan.drift.first().cloned().unwrap_or_default())),
         },
-        Err(failure) => Some(format!("cannot be looked at: {}", failure.detail)),
+        Err(failure) => Some(Pending::Unknown(failure.detail)),
     }
 }
 
@@ -255,5 +318,5 @@ pub async fn pending(app: &Arc<App>, plugin: &Plugin) -> Option<String> {
 pub fn data_flag(app: &App) -> String {
     let data = &app.settings.data;
     let usual = *data == crate::config::Settings::default().data;
-    if usual { String::new() } else { format!(" --data {}", data.display()) }
+    if usual { String::new() } else { format!(" --data {}", shell_word(&data.display().to_string())) }
 }

@@ -13,7 +13,7 @@ use crate::http::admin;
 use crate::plugin::{Action, KeyRule, Kind};
 use crate::reload;
 use crate::serve::{self, Server, Signals};
-use crate::tables;
+use crate::tables::{self, Pending};
 use crate::types;
 
 /// Run a host for development: on this machine only, without credentials, and talkative
@@ -51,7 +51,7 @@ impl Dev {
 /// Brings all tables up to date, and tells what came of it. What is refused does not keep the host from running.
 async fn apply(app: &Arc<App>) -> String {
     let plugins: Vec<_> = app.registry().plugins.values().cloned().collect();
-    match tables::apply(app, &plugins, &[]).await {
+    match tables::apply(app, &plugins, &[], &tables::quiet()).await {
         Ok(done) => format!("\ntables\n{}\n", tables::shown(&serde_json::json!({ "plugins": done }))),
         Err(failure) => format!("\ntables: not all were applied; {}\n", failure.detail),
     }
@@ -61,9 +61,14 @@ async fn apply(app: &Arc<App>) -> String {
 async fn pending(app: &Arc<App>) -> String {
     let mut out = String::new();
     for (id, plugin) in &app.registry().plugins {
-        let Some(says) = tables::pending(app, plugin).await else { continue };
-        let data = tables::data_flag(app);
-        let run = format!("oncehost schema plan {id}{data}\n  oncehost schema apply {id}{data}");
+        let Some(pending) = tables::pending(app, plugin).await else { continue };
+        let (says, data) = (pending.says(), tables::data_flag(app));
+        let run = match pending {
+            Pending::Unknown(_) => format!("oncehost doctor{data}"),
+            Pending::Missing | Pending::Differ | Pending::Changed(_) => {
+                format!("oncehost schema plan {id}{data}\n  oncehost schema apply {id}{data}")
+            }
+        };
         let _infallible = writeln!(out, "\nthe tables of {id} {says}; in another terminal, run\n  {run}");
     }
     out

@@ -32,8 +32,8 @@ impl Serve {
             );
         }
         for (id, plugin) in &app.registry().plugins {
-            if let Some(says) = tables::pending(app, plugin).await {
-                let data = tables::data_flag(app);
+            if let Some(pending) = tables::pending(app, plugin).await {
+                let (says, data) = (pending.says(), tables::data_flag(app));
                 complain(&format!("the tables of {id} {says}; run: oncehost schema plan {id}{data}"));
             }
         }

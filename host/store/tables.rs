@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 
 use super::{Database, Shared, postgres, sqlite};
 use crate::clock::Millis;
-use crate::schema::{self, Applied, ApplyError, Plan, Refusal, Schema, SchemaError, State, Status, Step};
+use crate::schema::{self, Applied, ApplyError, Plan, Refusal, Schema, SchemaError, State, Status, Step, Tell};
 
 /// One of the host's own tables or indexes that somebody dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -77,6 +77,20 @@ pub fn apply(
     allow_destructive: &[String],
     now: Millis,
 ) -> Result<Applied, ApplyError> {
+    apply_telling(shared, wanted, allow_destructive, now, &|_, _, _| ())
+}
+
+/// The same, with somebody who hears of the steps.
+///
+/// # Errors
+/// See [`apply`].
+pub fn apply_telling(
+    shared: &Shared,
+    wanted: &Schema,
+    allow_destructive: &[String],
+    now: Millis,
+    tell: Tell<'_>,
+) -> Result<Applied, ApplyError> {
     let missing = match shared {
         Shared::Sqlite(shared) => sqlite::own::missing(&shared.lock())?,
         Shared::Postgres(shared) => postgres::tables::missing(shared)?,
@@ -92,8 +106,8 @@ pub fn apply(
         Shared::Sqlite(_) | Shared::Postgres(_) => {}
     }
     let mut applied = match shared {
-        Shared::Sqlite(shared) => schema::apply(&mut shared.lock(), wanted, allow_destructive, now),
-        Shared::Postgres(shared) => postgres::tables::apply(shared, wanted, allow_destructive, now),
+        Shared::Sqlite(shared) => schema::apply_telling(&mut shared.lock(), wanted, allow_destructive, now, tell),
+        Shared::Postgres(shared) => postgres::tables::apply_telling(shared, wanted, allow_destructive, now, tell),
     }?;
     applied.plan.steps.splice(0..0, own.steps);
     Ok(applied)

@@ -86,7 +86,7 @@ fn unknown_name_of_what_may_be_lost_is_refused() {
     lane.set("CREATE TABLE event (id TEXT PRIMARY KEY);");
     let apply = |name: &str, verb: &str| lane.run(&["schema", verb, "--allow-destructive", name], None);
     for verb in ["plan", "apply"] {
-        ends(&apply("event.titel", verb), 1, &["--allow-destructive event.titel", "did you mean \"event.title\"?"]);
+        ends(&apply("event.titel", verb), 2, &["--allow-destructive event.titel", "did you mean \"event.title\"?"]);
     }
     ends(&apply("event.title", "apply"), 0, &["version 2"]);
     ends(&apply("event.title", "apply"), 0, &["nothing to do"]);

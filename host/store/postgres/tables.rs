@@ -12,7 +12,7 @@ use crate::clock::Millis;
 use crate::codec::Value;
 use crate::query::Cell;
 use crate::schema::inspect::Live;
-use crate::schema::{self, Applied, ApplyError, Database, Dialect, Schema, SchemaError, bring, catalog};
+use crate::schema::{self, Applied, ApplyError, Database, Dialect, Schema, SchemaError, Tell, bring, catalog};
 use crate::store::tables::Own;
 
 /// A transaction in which the plugin's schema is the current one.
@@ -185,11 +185,12 @@ pub fn mend(shared: &Shared, missing: &[Own]) -> Result<(), SchemaError> {
 }
 
 /// Brings the tables to `wanted`, all of it or nothing. Other hosts that want to do the same wait.
-pub fn apply(
+pub fn apply_telling(
     shared: &Shared,
     wanted: &Schema,
     allow_destructive: &[String],
     now: Millis,
+    tell: Tell<'_>,
 ) -> Result<Applied, ApplyError> {
     let lock = number_of(&["oncehost", "schema", &shared.plugin]);
     // READ COMMITTED: what another host applied while this one waited has to be seen. A long change may take its time.
@@ -197,7 +198,7 @@ pub fn apply(
         "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock({lock})"
     );
     let catalog = Catalog::begin(shared, &begin)?;
-    match bring(&catalog, wanted, allow_destructive, now) {
+    match bring(&catalog, wanted, allow_destructive, now, tell) {
         Ok(applied) => {
             crate::crash_point!("schema-before-commit");
             let ended = catalog.end("COMMIT");
