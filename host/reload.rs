@@ -13,7 +13,7 @@ use crate::events::subscriptions;
 use crate::failure::{Code, Failure};
 use crate::plugin::watch::{Heard, Watch};
 use crate::plugin::{Change, Fault, Plugin, Registry, Wanted, What};
-use crate::tables::{self, Pending, SchemaVerb};
+use crate::tables::{self, Pending};
 use crate::types;
 
 /// What a reload did.
@@ -73,9 +73,8 @@ fn other_tables(before: &Registry, change: &Change) -> Option<Arc<Plugin>> {
 }
 
 async fn apply(app: &Arc<App>, plugin: &Arc<Plugin>) -> String {
-    let quiet: tables::Tell = Arc::new(|_| ());
-    match tables::schema_of(app, std::slice::from_ref(plugin), SchemaVerb::Apply, &[], &quiet).await {
-        Ok(done) => tables::shown(&done),
+    match tables::apply(app, std::slice::from_ref(plugin), &[], &tables::quiet()).await {
+        Ok(done) => tables::shown(&json!({ "plugins": done })),
         Err(failure) => format!("the tables of {} were not applied: {}", plugin.id, failure.detail),
     }
 }
@@ -85,7 +84,7 @@ async fn pending(app: &Arc<App>, plugin: &Plugin) -> Option<String> {
     let (id, says, data) = (&plugin.id, pending.says(), tables::data_flag(app));
     Some(match pending {
         Pending::Unknown(_) => format!("the tables of {id} {says}; run: oncehost doctor{data}"),
-        Pending::Missing | Pending::Differ => {
+        Pending::Missing | Pending::Differ | Pending::Changed(_) => {
             format!("the tables of {id} {says}; run: oncehost schema apply {id}{data}")
         }
     })

@@ -14,7 +14,7 @@ use crate::http::admin;
 use crate::plugin::{Action, KeyRule, Kind};
 use crate::reload;
 use crate::serve::{self, Server, Signals};
-use crate::tables::{self, Pending, SchemaRequest, SchemaVerb};
+use crate::tables::{self, Pending};
 use crate::types;
 
 /// Run a host for development: on this machine only, without credentials, and talkative
@@ -59,8 +59,9 @@ impl Dev {
 
 /// Brings all tables up to date, and tells what came of it. What is refused does not keep the host from running.
 async fn apply(app: &Arc<App>) -> String {
-    match tables::schema(app, SchemaVerb::Apply, SchemaRequest::default()).await {
-        Ok(done) => format!("\ntables\n{}\n", tables::shown(&done)),
+    let plugins: Vec<_> = app.registry().plugins.values().cloned().collect();
+    match tables::apply(app, &plugins, &[], &tables::quiet()).await {
+        Ok(done) => format!("\ntables\n{}\n", tables::shown(&serde_json::json!({ "plugins": done }))),
         Err(failure) => format!("\ntables: not all were applied; {}\n", failure.detail),
     }
 }
@@ -73,7 +74,7 @@ async fn pending(app: &Arc<App>) -> String {
         let (says, data) = (pending.says(), tables::data_flag(app));
         let run = match pending {
             Pending::Unknown(_) => format!("oncehost doctor{data}"),
-            Pending::Missing | Pending::Differ => {
+            Pending::Missing | Pending::Differ | Pending::Changed(_) => {
                 format!("oncehost schema plan {id}{data}\n  oncehost schema apply {id}{data}")
             }
         };

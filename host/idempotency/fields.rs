@@ -61,8 +61,18 @@ impl Found<'_> {
                     None => self.note(at.to_owned(), "fits none of the forms that are allowed here".to_owned()),
                 }
             }
-            // The masked form, since values may be secrets.
-            _ => self.note(at.to_owned(), error.masked().to_string()),
+            _ => self.note(at.to_owned(), self.said(error)),
+        }
+    }
+
+    /// What is wrong, without the value, which may be a secret. A pattern speaks to machines: where its schema has a
+    /// description, that is said instead.
+    fn said(&self, error: &ValidationError<'_>) -> String {
+        let path = error.schema_path().as_str();
+        let place = path.strip_suffix("/pattern").and_then(|place| self.schema.pointer(place));
+        match place.and_then(|place| place["description"].as_str()) {
+            Some(wanted) => format!("value has another form; wanted is {wanted}"),
+            None => error.masked().to_string(),
         }
     }
 

@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicI64;
 
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
@@ -110,7 +110,7 @@ pub(super) fn load(dir: &Path, folder: &str, now: Millis, evaluator: &mut Evalua
         schedules: manifest.schedules,
         topics,
         notes,
-        tables_fit: AtomicBool::new(false),
+        tables_fit: AtomicI64::new(-1),
     })
 }
 
