@@ -95,6 +95,9 @@ impl App {
             })?;
         let failed = |error: StoreError| StartError(error.to_string());
         let stores = Stores::new(&settings).map_err(failed)?;
+        let loaded = registry.plugins.keys().map(String::as_str).collect();
+        // Whose folder does not load may have any id.
+        stores.check(&loaded, registry.broken.is_empty()).map_err(StartError)?;
         let host_db = Arc::new(stores.host_db().map_err(failed)?);
         let auth = Auth::open(&settings, host_db.clone(), clock.clone()).map_err(StartError)?;
         let events = Events::open(&host_db, &registry, clock.now(), ids.as_ref());
@@ -256,7 +259,8 @@ impl App {
         backup::are_files(&self.settings)?;
         let _nothing_passes = self.passing.write().await;
         let (data, now) = (self.settings.data.clone(), self.clock.now());
-        let held = tokio::task::spawn_blocking(move || backup::hold(&data, now)).await;
+        let elsewhere = backup::elsewhere(&self.settings);
+        let held = tokio::task::spawn_blocking(move || Ok(backup::hold(&data, now)?.without(elsewhere))).await;
         held.map_err(|error| BackupError(format!("the backup broke off: {error}")))?
     }
 

@@ -121,7 +121,7 @@ impl Server {
                 () = export(&mut exporter) => {}
                 () = app.auth.keep_fresh() => {}
                 () = follow_tokens(&app), if app.stores.is_shared() => {}
-                () = look_after_others(&app), if app.stores.is_shared() => {}
+                () = look_after_others(&app), if app.stores.has_server() => {}
                 () = app.flows.run(&app) => {}
             }
             app.close().await;

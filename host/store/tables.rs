@@ -2,7 +2,8 @@
 
 use super::{Shared, postgres};
 use crate::clock::Millis;
-use crate::schema::{self, Applied, ApplyError, Plan, Schema, SchemaError, Status};
+use crate::schema::inspect::Live;
+use crate::schema::{self, Applied, ApplyError, Database, Plan, Schema, SchemaError, Status};
 
 /// The steps from what is there to `wanted`; see [`schema::plan()`].
 ///
@@ -39,5 +40,44 @@ pub fn status(shared: &Shared, wanted: &Schema) -> Result<Status, SchemaError> {
     match shared {
         Shared::Sqlite(shared) => schema::status(&*shared.lock(), wanted),
         Shared::Postgres(shared) => postgres::tables::status(shared, wanted),
+    }
+}
+
+/// The tables that are there, in the terms of the model.
+///
+/// # Errors
+/// When the database cannot be read.
+pub fn live(shared: &Shared) -> Result<Live, SchemaError> {
+    match shared {
+        Shared::Sqlite(shared) => shared.lock().inspect(),
+        Shared::Postgres(shared) => postgres::tables::live(shared),
+    }
+}
+
+/// Makes the tables of `wanted` where there is none; see [`schema::make`].
+///
+/// # Errors
+/// When the database fails.
+pub fn make(shared: &Shared, wanted: &Schema) -> Result<(), SchemaError> {
+    change(shared, |db| schema::make(db, wanted))
+}
+
+/// Ties tables that [`make`] made; see [`schema::tie`].
+///
+/// # Errors
+/// As there.
+pub fn tie(shared: &Shared, wanted: &Schema) -> Result<(), SchemaError> {
+    change(shared, |db| schema::tie(db, wanted))
+}
+
+fn change(shared: &Shared, work: impl FnOnce(&dyn Database) -> Result<(), SchemaError>) -> Result<(), SchemaError> {
+    match shared {
+        Shared::Sqlite(shared) => {
+            let mut connection = shared.lock();
+            let transaction = connection.transaction()?;
+            work(&*transaction)?;
+            Ok(transaction.commit()?)
+        }
+        Shared::Postgres(shared) => postgres::tables::change(shared, work),
     }
 }

@@ -194,7 +194,7 @@ impl Host {
 
     /// What a query finds in the database of a plugin, on any database.
     pub fn rows(&self, plugin: &str, sql: &str) -> Vec<Vec<Json>> {
-        match &self.settings.store {
+        match self.settings.store_of(plugin) {
             Store::Sqlite => rows::sqlite(&self.database(plugin), sql),
             Store::Postgres(url) => self.runtime.block_on(rows::postgres(url, plugin, sql)),
         }
@@ -207,7 +207,7 @@ impl Host {
 
     /// The plugins' tables and the host's own, less those that say nothing about what was done.
     pub fn tables(&self, plugin: &str) -> Vec<String> {
-        let all = match &self.settings.store {
+        let all = match self.settings.store_of(plugin) {
             Store::Sqlite => "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
             Store::Postgres(_) => "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()",
         };

@@ -1,5 +1,7 @@
 //! What is in the data folder and in the plugins folder.
 
+use std::sync::Arc;
+
 use serde_json::Value as Json;
 
 use super::Finding;
@@ -8,6 +10,7 @@ use crate::clock::{Clock, Millis};
 use crate::config::Settings;
 use crate::plugin::{Plugin, Registry};
 use crate::schema::State;
+use crate::store::postgres::Server;
 use crate::store::sqlite::health::{self, Health};
 use crate::store::{Access, Database, StoreError, Stores, tables};
 
@@ -16,15 +19,16 @@ const WAITING: i64 = 100_000;
 
 /// Every database, and when the newest record in any of them was committed.
 pub(super) fn databases(settings: &Settings, now: Millis) -> (Vec<Finding>, Option<Millis>) {
+    let servers = servers(settings);
     if !settings.store.is_files() {
-        return (vec![server(settings)], None);
+        return (servers, None);
     }
     let found = match backup::databases(&settings.data) {
         Ok(found) => found,
         // That there is no folder is said already.
-        Err(_) => return (Vec::new(), None),
+        Err(_) => return (servers, None),
     };
-    let (mut findings, mut newest) = (Vec::new(), None);
+    let (mut findings, mut newest) = (servers, None);
     for (name, path) in found {
         let (replies_before, marks_before) = settings.kept_since(now);
         let looked = match health::look(&path, replies_before, marks_before) {
@@ -44,15 +48,25 @@ fn aside<R: Send>(work: impl FnOnce() -> R + Send) -> Option<R> {
     std::thread::scope(|scope| scope.spawn(work).join().ok())
 }
 
-/// The database on a server.
-fn server(settings: &Settings) -> Finding {
-    let fix = "check that it runs, and the store setting's host, port, user and password";
-    match aside(|| Stores::new(settings).and_then(|stores| stores.host_db().map(drop))) {
-        Some(Ok(())) => {
+/// The databases on servers, each with the plugins that are put there.
+fn servers(settings: &Settings) -> Vec<Finding> {
+    let fix = "check that it runs, and the host, port, user and password in the setting store or below [stores]";
+    let one = |server: &Arc<Server>| match aside(|| server.plugins()) {
+        Some(Ok(_)) => {
             Finding::ok("database", "Postgres answers; its own health, its disk and its backups are not looked at")
         }
         Some(Err(error)) => Finding::fail("database", error.to_string(), fix),
         None => Finding::fail("database", "it could not be looked at", fix),
+    };
+    let subject = |server: &Server, plugins: &[&str]| match plugins {
+        [] => server.place().to_owned(),
+        plugins => format!("{} ({})", server.place(), plugins.join(", ")),
+    };
+    match Stores::new(settings) {
+        Ok(stores) => {
+            stores.servers().iter().map(|(server, plugins)| one(server).of(subject(server, plugins))).collect()
+        }
+        Err(error) => vec![Finding::fail("database", error.to_string(), fix)],
     }
 }
 

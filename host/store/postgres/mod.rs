@@ -24,6 +24,7 @@ pub mod deliveries;
 mod errors;
 pub mod host_db;
 pub mod keys;
+pub mod moving;
 pub mod outbox;
 pub mod records;
 pub mod schedules;

@@ -12,6 +12,7 @@ use tokio::runtime::{Handle, Runtime};
 use tokio_postgres::Config;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::moving::{self, HOSTS, MOVES};
 use super::{StoreError, errors};
 
 /// The host's own tables in a plugin's schema, and those that belong to no plugin: a step a version.
@@ -52,6 +53,8 @@ pub struct Server {
     /// Where it is, without a password.
     place: String,
     pulse: Mutex<Result<(), String>>,
+    /// Whether schemas that are being copied, or were, are refused.
+    heeds_marks: bool,
     /// Schemas whose host tables are known to be at their newest version.
     ready: Mutex<HashSet<String>>,
 }
@@ -77,12 +80,24 @@ impl Server {
     /// # Errors
     /// A sentence for the operator: the URL cannot be read, or there is no thread left.
     pub fn new(url: &str, limits: Limits) -> Result<Arc<Self>, StoreError> {
+        Self::called(HOSTS, url, limits)
+    }
+
+    /// The same for a command that moves data, which no mark keeps away.
+    ///
+    /// # Errors
+    /// As [`Server::new`].
+    pub fn for_moving(url: &str, limits: Limits) -> Result<Arc<Self>, StoreError> {
+        Self::called(MOVES, url, limits)
+    }
+
+    fn called(name: &'static str, url: &str, limits: Limits) -> Result<Arc<Self>, StoreError> {
         let mut config = Config::from_str(url).map_err(|error| {
             StoreError::Unavailable(format!(
                 "the store's URL cannot be read ({error}); write postgres://USER:PASSWORD@HOST:PORT/DATABASE"
             ))
         })?;
-        config.application_name("oncehost").connect_timeout(CONNECT).keepalives_idle(Duration::from_secs(30));
+        config.application_name(name).connect_timeout(CONNECT).keepalives_idle(Duration::from_secs(30));
         let unusable = |what: &str, why: String| StoreError::Unavailable(format!("{what}: {why}"));
         let tls = rustls::ClientConfig::with_platform_verifier()
             .map_err(|error| unusable("TLS cannot be set up", error.to_string()))?;
@@ -110,7 +125,8 @@ impl Server {
             .map_err(|error| unusable("no pool of connections", error.to_string()))?;
         let handle = runtime.handle().clone();
         let (runtime, ready, pulse) = (Mutex::new(Some(runtime)), Mutex::default(), Mutex::new(Ok(())));
-        let server = Arc::new(Self { pool, tls, handle, runtime, place, pulse, ready });
+        let heeds_marks = name == HOSTS;
+        let server = Arc::new(Self { pool, tls, handle, runtime, place, pulse, heeds_marks, ready });
         server.feel_pulse();
         Ok(server)
     }
@@ -234,6 +250,11 @@ impl Server {
         // Others that start at this moment wait until it is there.
         let lock = super::number_of(&["oncehost", "tables", schema]);
         transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&lock]).await.map_err(failed)?;
+        if self.heeds_marks
+            && let Some(why) = moving::refusal(&*transaction, schema).await.map_err(failed)?
+        {
+            return Err(StoreError::Unavailable(why));
+        }
         transaction
             .batch_execute(&format!(
                 "CREATE SCHEMA IF NOT EXISTS \"{schema}\"; SET LOCAL search_path TO \"{schema}\"; \
@@ -280,6 +301,11 @@ impl Server {
             let rows = client.query(sql, &[&HOST_SCHEMA]).await.map_err(|error| errors::fault(&error))?;
             rows.iter().map(|row| super::get(row, 0)).collect()
         })
+    }
+
+    /// Has a schema that is removed be made anew.
+    pub(super) fn forget(&self, schema: &str) {
+        self.ready().remove(schema);
     }
 
     fn ready(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {

@@ -96,6 +96,11 @@ pub fn status(shared: &Shared, wanted: &Schema) -> Result<Status, SchemaError> {
     look(shared, |db| schema::status(db, wanted))
 }
 
+/// The tables that are there.
+pub fn live(shared: &Shared) -> Result<Live, SchemaError> {
+    look(shared, |db| db.inspect())
+}
+
 /// Brings the tables to `wanted`, all of it or nothing. Other hosts that want to do the same wait.
 pub fn apply(
     shared: &Shared,
@@ -103,14 +108,22 @@ pub fn apply(
     allow_destructive: &[String],
     now: Millis,
 ) -> Result<Applied, ApplyError> {
+    change(shared, |db| bring(db, wanted, allow_destructive, now))
+}
+
+/// Changes the tables, in one transaction and one host at a time.
+pub fn change<R, E: From<SchemaError>>(
+    shared: &Shared,
+    work: impl FnOnce(&dyn Database) -> Result<R, E>,
+) -> Result<R, E> {
     let lock = number_of(&["oncehost", "schema", &shared.plugin]);
     // READ COMMITTED: what another host applied while this one waited has to be seen. A long change may take its time.
     let begin = format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock({lock})"
     );
     let catalog = Catalog::begin(shared, &begin)?;
-    match bring(&catalog, wanted, allow_destructive, now) {
-        Ok(applied) => Ok(catalog.end("COMMIT").map(|()| applied)?),
+    match work(&catalog) {
+        Ok(done) => Ok(catalog.end("COMMIT").map(|()| done)?),
         Err(error) => Err(catalog.give_up(error)),
     }
 }
