@@ -12,6 +12,7 @@ use crate::app::App;
 use crate::clock::Millis;
 use crate::codec::time::shown;
 use crate::failure::Failure;
+use crate::store::StoreError;
 use crate::store::deliveries::{self, NewDelivery};
 use crate::store::host_db::AcceptedEvent;
 use crate::store::host_db::Message;
@@ -170,7 +171,7 @@ async fn pass_on(app: &Arc<App>, name: &str, batch: &[Waiting]) -> Result<(), Fa
         // What waits in a database that is away hears of the events later; the others do not wait for it.
         let looked = match app.database(&plugin).ready() {
             Ok(()) => look(app, &plugin, steps::awaited).await,
-            Err(error) => Err(error.into()),
+            Err(error) => Err(StoreError::Unavailable(format!("{plugin}: {error}")).into()),
         };
         let types = match looked {
             Ok(types) => types.unwrap_or_default(),

@@ -273,16 +273,34 @@ pub fn put(tx: &Tx, shape: &Shape, rows: &[Cells]) -> Result<(), StoreError> {
     change(tx, &sql, &rows.concat())
 }
 
-/// Gives a database this mark in place of any other, or none.
+/// Gives a database that has no mark this one.
+///
+/// # Errors
+/// When the database fails, or has got a mark meanwhile.
+pub fn add_mark(tx: &Tx, mark: &Mark) -> Result<(), StoreError> {
+    let columns = "id TEXT NOT NULL, role TEXT NOT NULL, done BIGINT NOT NULL, other TEXT NOT NULL, at BIGINT NOT NULL";
+    change(tx, &format!("CREATE TABLE {} ({columns})", place(tx, TABLE)?), &[])?;
+    insert_mark(tx, mark)
+}
+
+/// Gives a database this mark in place of the one that it has.
 ///
 /// # Errors
 /// When the database fails.
-pub fn set_mark(tx: &Tx, mark: Option<&Mark>) -> Result<(), StoreError> {
-    let table = place(tx, TABLE)?;
-    let Some(mark) = mark else { return change(tx, &format!("DROP TABLE IF EXISTS {table}"), &[]) };
-    let columns = "id TEXT NOT NULL, role TEXT NOT NULL, done BIGINT NOT NULL, other TEXT NOT NULL, at BIGINT NOT NULL";
-    change(tx, &format!("CREATE TABLE IF NOT EXISTS {table} ({columns})"), &[])?;
-    change(tx, &format!("DELETE FROM {table}"), &[])?;
-    let values = parameters(tx.dialect(), 1, 5);
+pub fn change_mark(tx: &Tx, mark: &Mark) -> Result<(), StoreError> {
+    change(tx, &format!("DELETE FROM {}", place(tx, TABLE)?), &[])?;
+    insert_mark(tx, mark)
+}
+
+/// Takes a database's mark away.
+///
+/// # Errors
+/// When the database fails.
+pub fn remove_mark(tx: &Tx) -> Result<(), StoreError> {
+    change(tx, &format!("DROP TABLE IF EXISTS {}", place(tx, TABLE)?), &[])
+}
+
+fn insert_mark(tx: &Tx, mark: &Mark) -> Result<(), StoreError> {
+    let (table, values) = (place(tx, TABLE)?, parameters(tx.dialect(), 1, 5));
     change(tx, &format!("INSERT INTO {table} ({COLUMNS}) VALUES ({values})"), &mark.cells())
 }

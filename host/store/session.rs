@@ -36,6 +36,11 @@ impl Database {
         }
     }
 
+    /// Whether other hosts may work on it: what one of them leaves has to be looked for.
+    pub fn is_shared(&self) -> bool {
+        matches!(self, Database::Postgres(..))
+    }
+
     /// How many transactions that write are worth having at a time.
     pub fn writers(&self) -> usize {
         match self {

@@ -190,11 +190,12 @@ impl Stores {
             }
             let mark = peek(&before).and_then(|found| found.mark);
             if !mark.is_some_and(|mark| mark.role == Role::Source) {
+                let from_flag = if matches!(self.default, Place::Files) { "sqlite" } else { "URL" };
                 let (before, here) = (before.place(), here.place());
                 return Err(format!(
                     "{from}: [stores] puts {plugin} on {here}, but {plugin} has data in {before}, and without them calls that \
-                     were done would be done again: move them with `oncehost store copy {plugin}` (its --help has an \
-                     example), or take that database away if nothing in it is wanted"
+                     were done would be done again: move them with `oncehost store copy {plugin} --from {from_flag}`, or take \
+                     that database away if nothing in it is wanted"
                 ));
             }
         }

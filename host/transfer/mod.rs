@@ -117,21 +117,24 @@ impl Copy {
         let fresh = target.mark.is_none();
         if fresh {
             self.make_room(&target)?;
-            set_mark(&from, Some(&mark))?;
+            if source.mark.is_none() {
+                from.transact(|tx| moving::add_mark(tx, &mark))?;
+            }
             crate::crash_point!("copy-source-marked");
         }
         let prepared = self.nobody_runs(&self.from).and_then(|()| self.prepare(&mark, fresh));
         let to = prepared.inspect_err(|_| {
             // The target could not be made: the source is as it was.
-            if fresh && source.mark.is_none() && set_mark(&from, None).is_err() {
+            if source.mark.is_none() && from.transact(moving::remove_mark).is_err() {
                 tracing::warn!("{} stays marked; --abandon takes the mark away", self.from.place());
             }
         })?;
         let compared = self.through(&from, &to, &schema, tell)?;
         let ended = clock.now();
-        set_mark(&from, Some(&Mark { done: true, at: ended, ..mark }))?;
+        let done = Mark { done: true, at: ended, ..mark };
+        from.transact(|tx| moving::change_mark(tx, &done))?;
         crate::crash_point!("copy-source-done");
-        set_mark(&to, None)?;
+        to.transact(moving::remove_mark)?;
         Ok(self.report(false, ended, compared))
     }
 
@@ -155,7 +158,7 @@ impl Copy {
         } else if mark.other != self.to.place() {
             return Err(CopyError(format!("{} are being copied to {}: name that with --to", self.plugin, mark.other)));
         }
-        Ok(set_mark(&moving::open(&self.from, &self.plugin)?, None)?)
+        Ok(moving::open(&self.from, &self.plugin)?.transact(moving::remove_mark)?)
     }
 
     fn start(&self, source: &Found, target: &Found) -> Result<Start, CopyError> {
@@ -238,7 +241,7 @@ impl Copy {
         let to = moving::open(&self.to, &self.plugin)?;
         if fresh {
             let own = Mark { role: Role::Target, other: self.from.place(), ..mark.clone() };
-            set_mark(&to, Some(&own))?;
+            to.transact(|tx| moving::add_mark(tx, &own))?;
             crate::crash_point!("copy-target-marked");
         }
         Ok(to)
@@ -324,10 +327,6 @@ impl Copy {
         let (from, to) = (self.from.place(), self.to.place());
         Report { plugin: self.plugin.clone(), from, to, already, ended_at: shown(ended), tables }
     }
-}
-
-fn set_mark(shared: &Shared, mark: Option<&Mark>) -> Result<(), StoreError> {
-    shared.transact(|tx| moving::set_mark(tx, mark))
 }
 
 /// Has a table that numbers its rows go on above all numbers that were ever given.

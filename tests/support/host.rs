@@ -112,12 +112,19 @@ impl Host {
 
     /// Stops the host in good order and starts it again on the same files.
     pub fn restart(&mut self) {
+        self.restart_with(|_| {});
+    }
+
+    /// The same with other settings; `change` may do whatever wants a stopped host.
+    pub fn restart_with(&mut self, change: impl FnOnce(&mut Settings)) {
         self.stop();
+        change(&mut self.settings);
         let (app, url, running) = start(&self.settings, &self.clock, &self.runtime);
         (self.app, self.url, self.running) = (app, url, Some(running));
     }
 
-    fn stop(&mut self) {
+    /// Stops the host in good order.
+    pub fn stop(&mut self) {
         if let Some((stop, thread)) = self.running.take() {
             let _ = stop.send(());
             thread.join().unwrap();

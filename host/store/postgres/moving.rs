@@ -113,7 +113,7 @@ pub fn tables(tx: &Tx, host: bool) -> Result<Vec<Shape>, StoreError> {
                FROM pg_attribute a JOIN pg_class c ON c.oid = a.attrelid JOIN pg_namespace n ON n.oid = c.relnamespace \
                  LEFT JOIN pg_index x ON x.indrelid = c.oid AND x.indisprimary \
                WHERE n.nspname = $1::text AND c.relkind = 'r' AND a.attnum > 0 AND NOT a.attisdropped \
-               ORDER BY 1 COLLATE \"C\", 2 COLLATE \"C\"";
+               ORDER BY c.relname, a.attname";
     let schema = if host { HOST_SCHEMA.to_owned() } else { tx.shared.plugin.clone() };
     let mut tables: Vec<(Shape, Vec<(i64, String)>)> = Vec::new();
     for row in cells(tx, sql, &[Cell::Text(schema)])? {
