@@ -275,6 +275,7 @@ impl App {
         for lane in lanes {
             lane.close(deadline).await;
         }
+        self.stores.close();
         if self.lanes().values().all(|lane| lane.threads() == 0) {
             *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }

@@ -145,6 +145,11 @@ impl Stores {
         servers
     }
 
+    /// Gives up the connections to servers; files have none here.
+    pub fn close(&self) {
+        self.servers().iter().for_each(|(server, _)| server.close());
+    }
+
     /// Whether all databases can be reached, as they were found last. Takes no time.
     ///
     /// # Errors

@@ -12,6 +12,7 @@ use oncehost::transfer::{Copy, Report};
 use serde_json::{Value as Json, json};
 
 use super::{EDGE, place};
+use crate::flows::until;
 use crate::support::host::{Host, START, answer, ureq_agent};
 use crate::support::postgres;
 use crate::support::scenario::files;
@@ -103,6 +104,8 @@ fn copied_plugin_goes_on_on_the_other_database_and_back() {
     let before = host.rows("edge", "SELECT word FROM word ORDER BY word COLLATE \"C\"");
     host.restart_with(|settings| {
         let there = file(&data, "edge");
+        // The server hears of closed connections a moment later.
+        until(|| oncehost::store::moving::hosts(&on(&server(&url), "edge")).unwrap(), Vec::is_empty);
         let back = Copy { plugin: "edge".to_owned(), from: on(&server(&url), "edge"), to: there.clone() };
         let refused = back.run(&ManualClock::at(START), &SystemIds::default(), &mut |_| {}).unwrap_err().0;
         assert!(refused.contains("that were copied from it to postgres://"), "{refused}");

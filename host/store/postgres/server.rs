@@ -212,6 +212,11 @@ impl Server {
         }
     }
 
+    /// Gives up all connections that nobody uses, and takes no new ones.
+    pub fn close(&self) {
+        self.pool.close();
+    }
+
     /// Asks now and then whether the database answers, as long as this lives.
     fn feel_pulse(self: &Arc<Self>) {
         let weak = Arc::downgrade(self);
@@ -220,7 +225,7 @@ impl Server {
             rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {
                 rounds.tick().await;
-                let Some(server) = weak.upgrade() else { return };
+                let Some(server) = weak.upgrade().filter(|server| !server.pool.is_closed()) else { return };
                 let pulse = server.ping().await;
                 *server.pulse.lock().unwrap_or_else(PoisonError::into_inner) = pulse;
             }
