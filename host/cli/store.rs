@@ -185,8 +185,10 @@ fn shown(done: &Report) -> String {
         return format!("{plugin} was copied from {from} to {to} already, at {ended_at}; nothing was done\n");
     }
     let rows: u64 = tables.iter().map(|table| table.rows).sum();
-    let mut out = format!("{plugin} was copied from {from} to {to}: {rows} rows, all compared\n");
-    for table in tables {
+    let mut out = format!(
+        "{plugin} was copied from {from} to {to}; rows, and hashes that are the same on both sides ({rows} in all):\n"
+    );
+    for table in tables.iter().filter(|table| table.rows > 0) {
         let _infallible =
             writeln!(out, "  {:<28} {:>9}  {}", table.table, table.rows, table.hash.get(..16).unwrap_or_default());
     }

@@ -99,7 +99,8 @@ pub struct Found {
     pub filled: Option<String>,
 }
 
-/// Looks at a database without making or changing anything; for `filled` only where `closely`.
+/// Looks at a database without making or changing anything, while no host of this data folder writes; for `filled` only
+/// where `closely`.
 ///
 /// # Errors
 /// When it cannot be read.

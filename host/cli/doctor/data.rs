@@ -85,7 +85,10 @@ fn database(name: &str, health: &Health) -> Vec<Finding> {
         );
         return vec![Finding::fail("database", text, "use that version again, or restore a backup from before")];
     }
-    let mut findings = vec![Finding::ok("database", "it opens and is whole")];
+    let mut findings = vec![match &health.moved {
+        Some(place) => Finding::ok("database", format!("it was copied to {place} and is not used any more")),
+        None => Finding::ok("database", "it opens and is whole"),
+    }];
     let (replies, marks) = health.expired;
     if replies + marks > WAITING {
         let text = format!("{replies} replies and {marks} marks are no longer kept and wait to be cleared");
@@ -105,7 +108,7 @@ pub(super) fn plugins(settings: &Settings, host: Option<&Json>) -> Vec<Finding> 
             return vec![Finding::fail("plugins", text, fix).of(settings.plugins.display().to_string())];
         }
     };
-    let mut findings = Vec::new();
+    let mut findings: Vec<Finding> = placement(settings, &registry).into_iter().collect();
     for (folder, faults) in &registry.broken {
         for fault in faults {
             let fix = "mend the file; the fault says what would be right";
@@ -121,6 +124,14 @@ pub(super) fn plugins(settings: &Settings, host: Option<&Json>) -> Vec<Finding> 
         findings.extend(looked.into_iter().map(|finding| finding.of(plugin.id.clone())));
     }
     findings
+}
+
+/// What keeps a host from starting with these plugins on these databases.
+fn placement(settings: &Settings, registry: &Registry) -> Option<Finding> {
+    let stores = Stores::new(settings).ok()?;
+    let loaded = registry.plugins.keys().map(String::as_str).collect();
+    let why = stores.check(&loaded, registry.broken.is_empty()).err()?;
+    Some(Finding::fail("stores", why, "see docs/postgres.md, \"Moving data\""))
 }
 
 fn tables(settings: &Settings, plugin: &Plugin) -> Option<Finding> {

@@ -8,6 +8,7 @@ use std::time::Instant;
 
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
+use super::copy::open_still;
 use super::records::cell;
 use super::{Access, HOST_TABLES, Shared, StoreError, Tx, fault, host_db, open_reader, open_versioned, opening, rows};
 use crate::query::Cell;
@@ -20,7 +21,10 @@ pub fn peek(path: &Path, closely: bool) -> Result<Found, StoreError> {
     if !path.exists() {
         return Ok(Found::default());
     }
-    let connection = open_reader(path)?;
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    let has_log = std::fs::metadata(&log).is_ok_and(|log| log.len() > 0);
+    let connection = if has_log { open_reader(path)? } else { open_still(path)? };
     let failed = |error: rusqlite::Error| opening(path, &error);
     let mark = mark(&connection).map_err(failed)?;
     let names = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
@@ -41,7 +45,7 @@ fn is_beside(name: &str) -> bool {
     NOT_COPIED.contains(&name) || name == "_oncehost_schema"
 }
 
-fn mark(connection: &Connection) -> rusqlite::Result<Option<Mark>> {
+pub(super) fn mark(connection: &Connection) -> rusqlite::Result<Option<Mark>> {
     let there = "SELECT 1 FROM sqlite_schema WHERE name = ?1";
     if connection.query_row(there, [TABLE], |_| Ok(())).optional()?.is_none() {
         return Ok(None);
