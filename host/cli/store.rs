@@ -48,7 +48,7 @@ struct CopyArgs {
     /// Ids of plugins, or `host`
     #[arg(required_unless_present = "all", value_name = "PLUGIN")]
     plugins: Vec<String>,
-    /// All plugins that have data in the source, and `host`
+    /// All plugins that have data in the source, and `host`: what the setting store is for
     #[arg(long, conflicts_with = "plugins")]
     all: bool,
     /// Where the data are
@@ -90,6 +90,8 @@ fn copy(args: &CopyArgs, settings: &Settings) -> Result<(), Fail> {
     let to = args.to.as_ref().map(|to| Place::read("--to", to, settings)).transpose()?;
     let _lock = app::lock(&settings.data)?;
     let plugins = if args.all { from.plugins(&settings.data)? } else { args.plugins.clone() };
+    // Where all goes, one setting says it for all.
+    let together = plugins.iter().any(|plugin| plugin == HOST);
     let (mut reports, mut told) = (Vec::new(), String::new());
     for plugin in plugins {
         let configured = match plugin.as_str() {
@@ -117,7 +119,7 @@ fn copy(args: &CopyArgs, settings: &Settings) -> Result<(), Fail> {
         drop(bar);
         let done = done.inspect_err(|_| drop(print(&told)))?;
         told.push_str(&shown(&done));
-        if to.store != *configured {
+        if to.store != *configured && (copy.plugin == HOST || !together) {
             told.push_str(&next(&copy.plugin, &to));
         }
         reports.push(serde_json::to_value(&done).map_err(|error| Fail::Failed(error.to_string()))?);
