@@ -9,7 +9,8 @@ use serde_json::json;
 
 use super::progress::Bar;
 use super::{Fail, print};
-use crate::app::{self, blocking};
+use crate::app::blocking;
+use crate::app::lock::{self, Holder};
 use crate::clock::SystemClock;
 use crate::config::{self, Settings};
 use crate::ids::SystemIds;
@@ -88,7 +89,13 @@ impl Store {
 fn copy(args: &CopyArgs, settings: &Settings) -> Result<(), Fail> {
     let from = Place::read("--from", &args.from, settings)?;
     let to = args.to.as_ref().map(|to| Place::read("--to", to, settings)).transpose()?;
-    let _lock = app::lock(&settings.data)?;
+    if let Some((Holder::Host, process)) = lock::holder(&settings.data) {
+        let data = settings.data.display();
+        return Err(Fail::Failed(format!(
+            "a host is running on the data folder {data} ({process}): stop it, and run this again"
+        )));
+    }
+    let _lock = lock::take(&settings.data, Holder::Command).map_err(|error| Fail::Failed(error.to_string()))?;
     let plugins = if args.all { from.plugins(&settings.data)? } else { args.plugins.clone() };
     // Where all goes, one setting says it for all.
     let together = plugins.iter().any(|plugin| plugin == HOST);

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::{fs, io};
 
 use super::host_db::HostDb;
@@ -18,6 +18,8 @@ pub struct Stores {
     default: Place,
     /// By plugin, with where that was said.
     placed: BTreeMap<String, (Place, String)>,
+    /// Plugins that are not there, and whose data in the default store were copied to another place: nobody uses them.
+    left: OnceLock<BTreeSet<String>>,
 }
 
 /// Where databases are.
@@ -45,17 +47,17 @@ impl Stores {
             let found = found.map_err(|error| StoreError::Unavailable(format!("{}: {plugin}: {error}", at.from)))?;
             placed.insert(plugin.clone(), (found, at.from.clone()));
         }
-        Ok(Self { folder: settings.data.clone(), default, placed })
+        Ok(Self { folder: settings.data.clone(), default, placed, left: OnceLock::new() })
     }
 
     /// Everything in files of this folder.
     pub fn files(folder: PathBuf) -> Self {
-        Self { folder, default: Place::Files, placed: BTreeMap::new() }
+        Self { folder, default: Place::Files, placed: BTreeMap::new(), left: OnceLock::new() }
     }
 
     /// Everything on this server.
     pub fn server(server: Arc<postgres::Server>) -> Self {
-        Self { folder: PathBuf::new(), default: Place::Server(server), placed: BTreeMap::new() }
+        Self { folder: PathBuf::new(), default: Place::Server(server), placed: BTreeMap::new(), left: OnceLock::new() }
     }
 
     fn of(&self, plugin: &str) -> &Place {
@@ -66,6 +68,17 @@ impl Stores {
         match place {
             Place::Files => Database::Sqlite(self.folder.join(format!("{plugin}.db"))),
             Place::Server(server) => Database::Postgres(server.clone(), plugin.to_owned()),
+        }
+    }
+
+    /// Whether the settings can be used. Nothing is opened or connected.
+    ///
+    /// # Errors
+    /// What is wrong with them, with the right form.
+    pub fn check(settings: &Settings) -> Result<(), String> {
+        match &settings.store {
+            Store::Sqlite => Ok(()),
+            Store::Postgres(url) => postgres::check_url(url),
         }
     }
 
@@ -92,7 +105,8 @@ impl Stores {
     /// When the folder or the default server cannot be read.
     pub fn plugins(&self) -> Result<Vec<String>, StoreError> {
         let mut plugins = self.by_default()?;
-        plugins.retain(|plugin| !self.placed.contains_key(plugin));
+        let left = |plugin: &String| self.left.get().is_some_and(|left| left.contains(plugin));
+        plugins.retain(|plugin| !self.placed.contains_key(plugin) && !left(plugin));
         let placed = self.placed.keys().filter(|plugin| self.plugin(plugin).exists());
         plugins.extend(placed.cloned());
         plugins.sort_unstable();
@@ -171,7 +185,7 @@ impl Stores {
     /// A sentence for the operator.
     pub fn check(&self, loaded: &BTreeSet<&str>, all: bool) -> Result<(), String> {
         let unread = |error: StoreError| error.to_string();
-        let there = if self.placed.is_empty() { Vec::new() } else { self.by_default().map_err(unread)? };
+        let there = self.by_default().map_err(unread)?;
         let mut away = Vec::new();
         let mut peek = |database: &Database| {
             let place = database.server_place();
@@ -209,6 +223,13 @@ impl Stores {
                 return Err(mark.refusal(plugin));
             }
         }
+        let unknown = there.into_iter().filter(|it| !loaded.contains(it.as_str()) && !self.placed.contains_key(it));
+        let moved = |plugin: &String| {
+            let mark = peek(&self.at(&self.default, plugin)).and_then(|found| found.mark);
+            mark.is_some_and(|mark| mark.role == Role::Source && mark.done)
+        };
+        // A second look finds the same.
+        let _same = self.left.set(unknown.filter(moved).collect());
         Ok(())
     }
 }

@@ -76,7 +76,7 @@ fn copy_is_refused_while_a_host_runs_on_the_source() {
     let back = ["store", "copy", "edge", "--from", "env:OTHER", "--to", "sqlite", "--data", "elsewhere"];
     let env = [("OTHER", url.as_str())];
     let host = folders.dev();
-    refused(&folders, &there, &env, 1, "another host is running on the data folder");
+    refused(&folders, &there, &env, 1, "a host is running on the data folder");
     drop(host);
     assert_eq!(
         run({

@@ -1,25 +1,22 @@
 //! What is in the data folder and in the plugins folder.
 
-use std::sync::Arc;
-
 use serde_json::Value as Json;
 
-use super::Finding;
+use super::{Finding, flags, server};
 use crate::backup;
 use crate::clock::{Clock, Millis};
 use crate::config::Settings;
 use crate::plugin::{Plugin, Registry};
 use crate::schema::State;
-use crate::store::postgres::Server;
 use crate::store::sqlite::health::{self, Health};
-use crate::store::{Access, Database, StoreError, Stores, tables};
+use crate::store::{Database, Stores};
 
 /// Expired records that may wait between two clearings.
 const WAITING: i64 = 100_000;
 
 /// Every database, and when the newest record in any of them was committed.
 pub(super) fn databases(settings: &Settings, now: Millis) -> (Vec<Finding>, Option<Millis>) {
-    let servers = servers(settings);
+    let servers = server::look(settings, now);
     if !settings.store.is_files() {
         return (servers, None);
     }
@@ -36,38 +33,15 @@ pub(super) fn databases(settings: &Settings, now: Millis) -> (Vec<Finding>, Opti
                 newest = newest.max(health.newest);
                 database(&name, &health)
             }
-            Err(error) => vec![Finding::fail("database", error.to_string(), RESTORE)],
+            Err(error) => {
+                let fix = "take that cause away and run this again; nothing says that the file is damaged, so leave it \
+                           where it is";
+                vec![Finding::fail("database", format!("it could not be looked at: {error}"), fix)]
+            }
         };
         findings.extend(looked.into_iter().map(|finding| finding.of(name.clone())));
     }
     (findings, newest)
-}
-
-/// Does what waits for the database, beside the runtime that this command runs on.
-fn aside<R: Send>(work: impl FnOnce() -> R + Send) -> Option<R> {
-    std::thread::scope(|scope| scope.spawn(work).join().ok())
-}
-
-/// The databases on servers, each with the plugins that are put there.
-fn servers(settings: &Settings) -> Vec<Finding> {
-    let fix = "check that it runs, and the host, port, user and password in the setting store or below [stores]";
-    let one = |server: &Arc<Server>| match aside(|| server.plugins()) {
-        Some(Ok(_)) => {
-            Finding::ok("database", "Postgres answers; its own health, its disk and its backups are not looked at")
-        }
-        Some(Err(error)) => Finding::fail("database", error.to_string(), fix),
-        None => Finding::fail("database", "it could not be looked at", fix),
-    };
-    let subject = |server: &Server, plugins: &[&str]| match plugins {
-        [] => server.place().to_owned(),
-        plugins => format!("{} ({})", server.place(), plugins.join(", ")),
-    };
-    match Stores::new(settings) {
-        Ok(stores) => {
-            stores.servers().iter().map(|(server, plugins)| one(server).of(subject(server, plugins))).collect()
-        }
-        Err(error) => vec![Finding::fail("database", error.to_string(), fix)],
-    }
 }
 
 const RESTORE: &str = "stop the host, move the file away (with its -wal and -shm), and restore it from a backup: `oncehost restore` \
@@ -77,8 +51,8 @@ fn database(name: &str, health: &Health) -> Vec<Finding> {
     if let Some(damage) = &health.damage {
         return vec![Finding::fail("database", format!("it is damaged: {damage}"), RESTORE)];
     }
-    let known = health::newest_host_tables();
-    if health.host_tables > known && name != "host.db" {
+    let known = health::newest_host_tables(name);
+    if health.host_tables > known {
         let text = format!(
             "it was written by a newer oncehost (host tables version {}, this one knows {known})",
             health.host_tables
@@ -128,7 +102,8 @@ pub(super) fn plugins(settings: &Settings, host: Option<&Json>) -> Vec<Finding> 
 
 /// What keeps a host from starting with these plugins on these databases.
 fn placement(settings: &Settings, registry: &Registry) -> Option<Finding> {
-    let stores = Stores::new(settings).ok()?;
+    // Without a folder there is nothing that could be forgotten.
+    let stores = Stores::new(settings).ok().filter(|_| settings.data.is_dir())?;
     let loaded = registry.plugins.keys().map(String::as_str).collect();
     let why = stores.check(&loaded, registry.broken.is_empty()).err()?;
     Some(Finding::fail("stores", why, "see docs/postgres.md, \"Moving data\""))
@@ -138,28 +113,26 @@ fn tables(settings: &Settings, plugin: &Plugin) -> Option<Finding> {
     if plugin.schema.tables.is_empty() {
         return None;
     }
-    let id = &plugin.id;
-    let apply = format!("run `oncehost schema plan {id}` to see the changes, and `oncehost schema apply {id}`");
-    let database = Stores::new(settings).ok()?.plugin(id);
-    if !database.exists() {
-        return Some(Finding::fail("tables", "its tables are not there yet", apply));
-    }
-    let state = || match &database {
-        Database::Sqlite(path) => health::tables(path, &plugin.schema),
-        Database::Postgres(..) => {
-            let status = tables::status(&database.open(Access::Read)?, &plugin.schema);
-            status.map(|status| status.state).map_err(|error| StoreError::Unavailable(error.to_string()))
-        }
+    let state = match Stores::new(settings).ok()?.plugin(&plugin.id) {
+        Database::Sqlite(path) if !path.exists() => None,
+        Database::Sqlite(path) => Some(health::tables(&path, &plugin.schema)),
+        Database::Postgres(place, id) => server::tables(&place, &id, &plugin.schema)?,
     };
-    match aside(state)? {
-        Ok(State::Equal) => None,
-        Ok(State::Pending) => Some(Finding::fail("tables", "schema.sql wants changes that were not applied", apply)),
-        Ok(State::Drift) => {
+    let (id, flags) = (&plugin.id, flags(settings, &["plugins", "data"]));
+    let plan = format!("oncehost schema plan {id}{flags}");
+    let apply = format!("run `{plan}` to see the changes, and `oncehost schema apply {id}{flags}`");
+    match state {
+        None => Some(Finding::fail("tables", "its tables are not there yet", apply)),
+        Some(Ok(State::Equal)) => None,
+        Some(Ok(State::Pending)) => {
+            Some(Finding::fail("tables", "schema.sql wants changes that were not applied", apply))
+        }
+        Some(Ok(State::Drift)) => {
             let text = "its tables were changed by other hands since the last apply";
-            Some(Finding::warn("tables", text, format!("run `oncehost schema plan {id}` to see what differs")))
+            Some(Finding::warn("tables", text, format!("run `{plan}` to see what differs")))
         }
         // What keeps it from being read is said of the database.
-        Err(_) => None,
+        Some(Err(_)) => None,
     }
 }
 

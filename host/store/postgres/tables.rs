@@ -8,7 +8,9 @@ use crate::clock::Millis;
 use crate::codec::Value;
 use crate::query::Cell;
 use crate::schema::inspect::Live;
-use crate::schema::{self, Applied, ApplyError, Database, Dialect, Plan, Schema, SchemaError, Status, bring, catalog};
+use crate::schema::{
+    self, Applied, ApplyError, Database, Dialect, Plan, Schema, SchemaError, Status, Tell, bring, catalog,
+};
 
 /// A transaction in which the plugin's schema is the current one.
 struct Catalog<'a> {
@@ -102,13 +104,14 @@ pub fn live(shared: &Shared) -> Result<Live, SchemaError> {
 }
 
 /// Brings the tables to `wanted`, all of it or nothing. Other hosts that want to do the same wait.
-pub fn apply(
+pub fn apply_telling(
     shared: &Shared,
     wanted: &Schema,
     allow_destructive: &[String],
     now: Millis,
+    tell: Tell<'_>,
 ) -> Result<Applied, ApplyError> {
-    change(shared, |db| bring(db, wanted, allow_destructive, now))
+    change(shared, |db| bring(db, wanted, allow_destructive, now, tell))
 }
 
 /// Changes the tables, in one transaction and one host at a time.
