@@ -115,7 +115,7 @@ impl App {
         let stores = Stores::new(&settings).map_err(failed)?;
         let loaded = registry.plugins.keys().map(String::as_str).collect();
         // Whose folder does not load may have any id.
-        stores.check(&loaded, registry.broken.is_empty()).map_err(StartError)?;
+        stores.check_plugins(&loaded, registry.broken.is_empty()).map_err(StartError)?;
         let host_db = Arc::new(stores.host_db().map_err(failed)?);
         let auth = Auth::open(&settings, host_db.clone(), clock.clone()).map_err(StartError)?;
         let events = Events::open(&host_db, &registry, clock.now(), ids.as_ref());

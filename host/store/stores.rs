@@ -8,7 +8,7 @@ use std::{fs, io};
 use super::host_db::HostDb;
 use super::moving::{self, Role};
 use super::{Database, StoreError, postgres};
-use crate::config::{Settings, Store};
+use crate::config::{Placed, Settings, Store};
 use crate::suggest;
 
 /// All databases of a host.
@@ -76,10 +76,15 @@ impl Stores {
     /// # Errors
     /// What is wrong with them, with the right form.
     pub fn check(settings: &Settings) -> Result<(), String> {
-        match &settings.store {
+        let one = |store: &Store| match store {
             Store::Sqlite => Ok(()),
             Store::Postgres(url) => postgres::check_url(url),
-        }
+        };
+        one(&settings.store)?;
+        let placed = |(plugin, placed): (&String, &Placed)| {
+            one(&placed.store).map_err(|why| format!("{}: {plugin}: {why}", placed.from))
+        };
+        settings.stores.iter().try_for_each(placed)
     }
 
     /// Where a plugin's rows rest.
@@ -183,7 +188,7 @@ impl Stores {
     ///
     /// # Errors
     /// A sentence for the operator.
-    pub fn check(&self, loaded: &BTreeSet<&str>, all: bool) -> Result<(), String> {
+    pub fn check_plugins(&self, loaded: &BTreeSet<&str>, all: bool) -> Result<(), String> {
         let unread = |error: StoreError| error.to_string();
         let there = self.by_default().map_err(unread)?;
         let mut away = Vec::new();

@@ -59,7 +59,7 @@ fn unknown_plugin_in_the_settings_is_refused_with_what_was_meant() {
 fn url_that_cannot_be_read_is_refused_without_its_password() {
     let folders = filled();
     let bad = "postgres://me:s3cret@127.0.0.1:notaport/db";
-    refused(&folders, &["plugin", "list"], &[("ONCEHOST_STORES_EDGE", bad)], 1, "ONCEHOST_STORES_EDGE");
+    refused(&folders, &["plugin", "list"], &[("ONCEHOST_STORES_EDGE", bad)], 2, "ONCEHOST_STORES_EDGE");
     let copy = ["store", "copy", "edge", "--from", "sqlite", "--to", "env:BAD"];
     refused(&folders, &copy, &[("BAD", bad)], 2, "--to: ");
     refused(&folders, &copy, &[("BAD", "mysql://me:s3cret@x/y")], 2, "--to: this is no place");

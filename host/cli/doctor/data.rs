@@ -105,7 +105,7 @@ fn placement(settings: &Settings, registry: &Registry) -> Option<Finding> {
     // Without a folder there is nothing that could be forgotten.
     let stores = Stores::new(settings).ok().filter(|_| settings.data.is_dir())?;
     let loaded = registry.plugins.keys().map(String::as_str).collect();
-    let why = stores.check(&loaded, registry.broken.is_empty()).err()?;
+    let why = stores.check_plugins(&loaded, registry.broken.is_empty()).err()?;
     Some(Finding::fail("stores", why, "see docs/postgres.md, \"Moving data\""))
 }
 

@@ -37,7 +37,7 @@ pub fn look(path: &Path, replies_before: Millis, marks_before: Millis) -> Result
     let connection = open_reader(path)?;
     look_at(&connection, replies_before, marks_before).or_else(|error| match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-            Ok(Health { damage: Some(error.to_string()), host_tables: 0, newest: None, expired: (0, 0) })
+            Ok(Health { damage: Some(error.to_string()), host_tables: 0, newest: None, expired: (0, 0), moved: None })
         }
         _ => Err(opening(path, &error)),
     })
