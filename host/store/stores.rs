@@ -198,8 +198,11 @@ impl Stores {
                 return None;
             }
             let found = moving::peek(database, false);
-            let told = |error: &StoreError| tracing::warn!("{} cannot be looked at: {error}", database.place());
-            // The others are served meanwhile.
+            // The others are served meanwhile; what is wrong with a file is said by whoever uses it.
+            let told = |error: &StoreError| match place {
+                Some(_) => tracing::warn!("{} cannot be looked at: {error}", database.place()),
+                None => tracing::debug!("{} cannot be looked at: {error}", database.place()),
+            };
             found.inspect_err(told).inspect_err(|_| away.push(place)).ok()
         };
         for (plugin, (place, from)) in &self.placed {
