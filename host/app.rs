@@ -113,6 +113,9 @@ impl App {
             .map_err(unread)?;
         let failed = |error: StoreError| StartError(error.to_string());
         let stores = Stores::new(&settings).map_err(failed)?;
+        let loaded = registry.plugins.keys().map(String::as_str).collect();
+        // Whose folder does not load may have any id.
+        stores.check_plugins(&loaded, registry.broken.is_empty()).map_err(StartError)?;
         let host_db = Arc::new(stores.host_db().map_err(failed)?);
         let auth = Auth::open(&settings, host_db.clone(), clock.clone()).map_err(StartError)?;
         let events = Events::open(&host_db, &registry, clock.now(), ids.as_ref());
@@ -274,7 +277,8 @@ impl App {
         backup::are_files(&self.settings)?;
         let _nothing_passes = self.passing.write().await;
         let (data, now) = (self.settings.data.clone(), self.clock.now());
-        let held = tokio::task::spawn_blocking(move || backup::hold(&data, now)).await;
+        let elsewhere = backup::elsewhere(&self.settings);
+        let held = tokio::task::spawn_blocking(move || Ok(backup::hold(&data, now)?.without(elsewhere))).await;
         held.map_err(|error| BackupError(format!("the backup broke off: {error}")))?
     }
 
@@ -289,6 +293,7 @@ impl App {
         for lane in lanes {
             lane.close(deadline).await;
         }
+        self.stores.close();
         if self.lanes().values().all(|lane| lane.threads() == 0) {
             *self.lock.lock().unwrap_or_else(PoisonError::into_inner) = None;
         }

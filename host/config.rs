@@ -18,7 +18,7 @@ mod store;
 
 pub use access::{JwtSettings, Rate};
 pub use given::GivenSettings;
-pub use store::Store;
+pub use store::{Placed, Placement, Store};
 
 /// All that an operator can set, with its default (spec §5, §8).
 #[derive(Clone, Debug)]
@@ -28,8 +28,11 @@ pub struct Settings {
     /// Folder for the databases, the lock and the local socket.
     pub data: PathBuf,
     pub listen: SocketAddr,
+    /// Where everything is that is not put elsewhere.
     pub store: Store,
-    /// Connections to the store's database at a time, for all plugins; SQLite has none.
+    /// Plugins that are put elsewhere.
+    pub stores: Placement,
+    /// Connections to one Postgres database at a time, for all plugins there.
     pub store_connections: usize,
     /// `dev` instead of `serve`: no credentials, tenant `dev`, causes of script errors in replies; its flag.
     pub dev: bool,
@@ -102,6 +105,7 @@ impl Default for Settings {
             data: PathBuf::from("data"),
             listen: SocketAddr::from(([127, 0, 0, 1], 7070)),
             store: Store::Sqlite,
+            stores: Placement::new(),
             store_connections: 32,
             dev: false,
             apply_schema: false,
@@ -161,6 +165,11 @@ impl Settings {
         (before(self.reply_kept), before(self.mark_kept))
     }
 
+    /// Where a plugin's data are.
+    pub fn store_of(&self, plugin: &str) -> &Store {
+        self.stores.get(plugin).map_or(&self.store, |placed| &placed.store)
+    }
+
     /// Notes where a setting was given; a later place wins.
     fn note(&mut self, name: &str, from: String) {
         let known = SETTINGS.iter().find(|(known, _)| *known == name).map(|(known, _)| *known);
@@ -206,7 +215,10 @@ impl Settings {
         for (name, value) in env {
             let Some(key) = name.strip_prefix(PREFIX) else { continue };
             let key = key.to_ascii_lowercase();
-            if settings.given_settings.take_env(&key, value) {
+            let placed = store::take_env(&mut settings.stores, &key, name, value);
+            if settings.given_settings.take_env(&key, value)
+                || placed.map_err(|why| ConfigError(format!("{name}: {why}")))?
+            {
                 continue;
             }
             match setter(&key) {
@@ -245,16 +257,27 @@ impl Settings {
             ));
         }
         settings.jwt.check().map_err(ConfigError)?;
+        store::check(&settings.store, &settings.stores).map_err(ConfigError)?;
         Ok(settings)
     }
 
     fn take_file(&mut self, path: &Path, text: &str) -> Result<(), ConfigError> {
         let shown = path.display();
-        let table = DeTable::parse(text).map_err(|error| ConfigError(format!("{shown}: {error}")))?;
+        let line = |at: usize| text.get(..at).unwrap_or_default().matches('\n').count() + 1;
+        let place_of = |at: usize| format!("{shown}:{}", line(at));
+        // Its own message shows the line, which may hold a password.
+        let broken = |error: toml::de::Error| {
+            format!("{}: {}", place_of(error.span().map_or(0, |span| span.start)), error.message())
+        };
+        let table = DeTable::parse(text).map_err(|error| ConfigError(broken(error)))?;
         for (name, key, value) in flat("", table.get_ref()) {
-            let before = text.get(..key.span().start).unwrap_or_default();
-            let place = format!("{shown}:{}", before.matches('\n').count() + 1);
+            let place = place_of(key.span().start);
             let name = name.as_str();
+            if name == "stores" {
+                store::take_table(&mut self.stores, key.span().start, value.get_ref(), place_of)
+                    .map_err(ConfigError)?;
+                continue;
+            }
             if name == "settings" {
                 let base = path.parent().unwrap_or(Path::new(""));
                 let taken = self.given_settings.take_table(value.get_ref(), base);

@@ -30,6 +30,7 @@ pub mod types;
 pub mod auth;
 pub mod backup;
 pub mod bindings;
+pub mod transfer;
 
 pub mod app;
 pub mod events;

@@ -131,7 +131,7 @@ impl Server {
                 () = export(&mut exporter) => {}
                 () = app.auth.keep_fresh() => {}
                 () = follow_tokens(&app), if app.stores.is_shared() => {}
-                () = look_after_others(&app), if app.stores.is_shared() => {}
+                () = look_after_others(&app), if app.stores.has_server() => {}
                 () = app.flows.run(&app) => {}
             }
             app.close().await;
@@ -176,7 +176,8 @@ async fn look_after_others(app: &Arc<App>) {
     loop {
         rounds.tick().await;
         let registry = app.registry();
-        let with_flows = registry.plugins.values().filter(|plugin| !plugin.flows.is_empty());
+        let shared = |id: &str| app.database(id).is_shared();
+        let with_flows = registry.plugins.values().filter(|plugin| !plugin.flows.is_empty() && shared(&plugin.id));
         with_flows.for_each(|plugin| app.flows.nudge(&plugin.id));
         if let Err(failure) = events::look_after_others(app).await {
             tracing::warn!("events of other hosts could not be looked for: {failure}");

@@ -7,6 +7,7 @@ use std::process::{Output, Stdio};
 
 use serde_json::{Value as Json, json};
 
+use crate::support::postgres;
 use crate::support::process::{Folders, Process};
 
 mod wrong_use;
@@ -265,7 +266,12 @@ fn example(folders: &Folders, command: &[String]) {
         assert!(Process::start(folders.command(&kept)).terminate().success(), "{line}");
         return;
     }
-    let ended = run(folders, &args);
+    let mut command = folders.command(&args);
+    if args[..2] == ["store", "copy"] {
+        std::fs::copy(folders.data().join("lane-change.db"), folders.data().join("orders.db")).unwrap();
+        command.env("ORDERS_DB", postgres::database());
+    }
+    let ended = ended(command.stdin(Stdio::null()).output().unwrap());
     // The id in the example is nobody's.
     let unknown = matches!(args[..2], ["token", "revoke"] | ["events", "show"] | ["flow", "show" | "retry" | "cancel"]);
     assert_eq!(ended.code, i32::from(unknown), "{line}: {}{}", ended.out, ended.err);

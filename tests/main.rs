@@ -26,5 +26,6 @@ mod postgres;
 mod reload;
 #[cfg(feature = "crash-points")]
 mod schema;
+mod stores;
 mod tidy;
 mod types;

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of the host from low to high. A module may use those of lower ranks, and its own.
-const RANKS: [(&str, u32); 32] = [
+const RANKS: [(&str, u32); 33] = [
     ("crash", 0),
     ("backoff", 0),
     ("clock", 0),
@@ -28,6 +28,7 @@ const RANKS: [(&str, u32); 32] = [
     ("auth", 5),
     ("backup", 5),
     ("bindings", 5),
+    ("transfer", 5),
     ("invoke", 6),
     ("lane", 7),
     ("app", 8),

@@ -46,6 +46,11 @@ pub fn are_files(settings: &Settings) -> Result<(), BackupError> {
     ))
 }
 
+/// The plugins that a backup does not hold, since their data are on servers.
+pub fn elsewhere(settings: &Settings) -> Vec<String> {
+    settings.stores.iter().filter(|(_, placed)| !placed.store.is_files()).map(|(plugin, _)| plugin.clone()).collect()
+}
+
 /// What a backup holds.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -57,6 +62,9 @@ pub struct Manifest {
     /// ISO 8601, UTC.
     pub taken_at: String,
     pub files: Vec<Entry>,
+    /// Plugins that were on servers, and so are not in it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub elsewhere: Vec<String>,
 }
 
 /// One database of a backup.

@@ -14,6 +14,7 @@ use crate::store::sqlite::copy::Snapshot;
 pub struct Held {
     files: Vec<(String, Snapshot)>,
     at: Millis,
+    elsewhere: Vec<String>,
 }
 
 /// Takes hold of all databases of `data`. While this runs, nothing may be noted as passed from one to another.
@@ -26,10 +27,16 @@ pub fn hold(data: &Path, now: Millis) -> Result<Held, BackupError> {
         Ok(snapshot) => Ok((name, snapshot)),
         Err(error) => Err(BackupError(error.to_string())),
     };
-    Ok(Held { files: found.into_iter().map(take).collect::<Result<_, _>>()?, at: now })
+    Ok(Held { files: found.into_iter().map(take).collect::<Result<_, _>>()?, at: now, elsewhere: Vec::new() })
 }
 
 impl Held {
+    /// The same, with the note that these plugins are not in it.
+    #[must_use]
+    pub fn without(self, elsewhere: Vec<String>) -> Self {
+        Self { elsewhere, ..self }
+    }
+
     /// Writes the backup to `to`: one file where its name ends in `.tar`, otherwise a folder. The folders above it are
     /// made. It is there whole, or not at all. `go_on` hears of the progress and may end it.
     ///
@@ -86,6 +93,7 @@ impl Held {
             oncehost: env!("CARGO_PKG_VERSION").to_owned(),
             taken_at: time::shown(self.at),
             files,
+            elsewhere: self.elsewhere,
         };
         let path = partial.join(MANIFEST);
         let text = serde_json::to_vec_pretty(&manifest).map_err(|error| BackupError(error.to_string()))?;

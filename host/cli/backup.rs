@@ -6,7 +6,7 @@ use clap::Args;
 use serde_json::{Value as Json, json};
 
 use super::progress::Bar;
-use super::{Fail, local, print};
+use super::{Fail, complain, local, print};
 use crate::app::lock::{self, Holder, LockError};
 use crate::backup::{self, BackupError, Manifest};
 use crate::clock::{Clock, SystemClock};
@@ -63,7 +63,7 @@ impl Backup {
             outcome(&last)?
         } else {
             let _lock = lock::take(data, Holder::Command)?;
-            let held = backup::hold(data, SystemClock.now())?;
+            let held = backup::hold(data, SystemClock.now())?.without(backup::elsewhere(&settings));
             held.write(&to, &mut |progress| {
                 bar.show(&progress);
                 true
@@ -147,5 +147,13 @@ fn show(manifest: &Manifest, json: bool, done: &str) -> Result<(), Fail> {
     }
     let bytes: u64 = manifest.files.iter().map(|file| file.bytes).sum();
     let (files, taken) = (manifest.files.len(), &manifest.taken_at);
-    print(&format!("{done}: {files} databases, {bytes} bytes, as they were at {taken}"))
+    print(&format!("{done}: {files} databases, {bytes} bytes, as they were at {taken}"))?;
+    if !manifest.elsewhere.is_empty() {
+        complain(&format!(
+            "not in it, since their data are on Postgres: {}. Their databases have backups of their own; for all of one moment, \
+             take both while no host runs",
+            manifest.elsewhere.join(", ")
+        ));
+    }
+    Ok(())
 }

@@ -30,6 +30,7 @@ mod progress;
 mod sample;
 mod schema;
 mod serve;
+mod store;
 mod token;
 mod types;
 
@@ -88,6 +89,7 @@ enum Command {
     Restore(backup::Restore),
     Doctor(doctor::Doctor),
     Token(token::Token),
+    Store(store::Store),
     Types(types::Types),
 }
 
@@ -206,6 +208,7 @@ fn run(cli: Cli) -> Result<(), Fail> {
             Command::Restore(command) => command.run(settings).await,
             Command::Doctor(command) => command.run(settings).await,
             Command::Token(command) => command.run(settings).await,
+            Command::Store(command) => command.run(settings).await,
             Command::Types(command) => command.run(settings).await,
         }
     });

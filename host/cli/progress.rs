@@ -22,8 +22,13 @@ impl Bar {
     }
 
     pub fn show(&mut self, progress: &Progress) {
-        let percent = progress.done.saturating_mul(100).checked_div(progress.total).unwrap_or(100);
-        self.say(&format!("{percent:3}%  {}", progress.file));
+        self.part(&progress.file, progress.done, progress.total);
+    }
+
+    /// The same for work that is counted in anything.
+    pub fn part(&mut self, of: &str, done: u64, total: u64) {
+        let percent = done.saturating_mul(100).checked_div(total).unwrap_or(100);
+        self.say(&format!("{percent:3}%  {of}"));
     }
 
     /// Whether anybody sees it.

@@ -53,7 +53,7 @@ fn bad_value_names_its_key_and_the_right_form() {
     let error = file("store = 'mysql://me:secret@db'").unwrap_err();
     assert!(error.contains("postgres://USER:PASSWORD@HOST:PORT/DATABASE") && !error.contains("secret"), "{error}");
     assert!(file("listen = '7070'").unwrap_err().contains("ADDRESS:PORT"));
-    assert!(file("queue = ").unwrap_err().starts_with("conf/oncehost.toml: "));
+    assert!(file("queue = ").unwrap_err().starts_with("conf/oncehost.toml:1: "));
     assert!(file("reply_kept = '2d'\nmark_kept = '1d'").unwrap_err().contains("at least as long"));
 }
 

@@ -147,6 +147,15 @@ async fn look<R: Send + 'static>(
     name: &str,
     work: impl FnMut(&Tx) -> Result<R, StoreError> + Send + 'static,
 ) -> Result<Option<R>, Failure> {
+    let looked = look_into(app, name, work).await;
+    looked.map_err(|failure| Failure { detail: format!("{name}: {}", failure.detail), ..failure })
+}
+
+async fn look_into<R: Send + 'static>(
+    app: &Arc<App>,
+    name: &str,
+    work: impl FnMut(&Tx) -> Result<R, StoreError> + Send + 'static,
+) -> Result<Option<R>, Failure> {
     let database = app.database(name);
     let shared = match app.events.reader(name) {
         Some(shared) => shared,

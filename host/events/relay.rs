@@ -10,6 +10,7 @@ use super::passing::Passing;
 use super::{HOST, Round, awaited, blocking, change, databases, look, subscriptions};
 use crate::app::App;
 use crate::failure::Failure;
+use crate::store::StoreError;
 use crate::store::deliveries::{self, NewDelivery};
 use crate::store::host_db::Message;
 use crate::store::outbox::{self, Outgoing};
@@ -82,8 +83,20 @@ async fn pass_on(app: &Arc<App>, name: &str, batch: &[Passing]) -> Result<(), Fa
             arriving.entry(known.row.plugin.clone()).or_default().extend(found);
         }
     }
+    let mut all = Ok(());
     for plugin in databases(app).await? {
-        let types = look(app, &plugin, steps::awaited).await?.unwrap_or_default();
+        // What waits in a database that is away hears of the events later; the others do not wait for it.
+        let looked = match app.database(&plugin).ready() {
+            Ok(()) => look(app, &plugin, steps::awaited).await,
+            Err(error) => Err(StoreError::Unavailable(format!("{plugin}: {error}")).into()),
+        };
+        let types = match looked {
+            Ok(types) => types.unwrap_or_default(),
+            Err(failure) => {
+                all = all.and(Err(failure));
+                continue;
+            }
+        };
         let awaited = batch.iter().filter(|event| types.contains(&event.event_type));
         let awaited: Vec<NewDelivery> = awaited.map(|event| awaited::delivery(&plugin, event)).collect();
         if !awaited.is_empty() {
@@ -101,7 +114,7 @@ async fn pass_on(app: &Arc<App>, name: &str, batch: &[Passing]) -> Result<(), Fa
         let last = blocking(move || db.note(&messages, now)).await??;
         app.events.heard.send_replace(last);
     }
-    arrived?;
+    arrived.and(all)?;
     crate::crash_point!("relay-before-mark");
     let (ids, now) = (batch.iter().map(|event| event.id).collect::<Vec<_>>(), app.clock.now());
     if name == HOST {

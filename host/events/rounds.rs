@@ -41,7 +41,7 @@ pub async fn run(app: &Arc<App>) {
     );
 }
 
-/// Looks for what other hosts on the same database brought or left: messages that browsers hear, and work whose host is
+/// Looks for what other hosts on the same databases brought or left: messages that browsers hear, and work whose host is
 /// gone.
 ///
 /// # Errors
@@ -55,7 +55,7 @@ pub async fn look_after_others(app: &Arc<App>) -> Result<(), Failure> {
         more
     });
     app.events.published.nudge(HOST);
-    for name in app.registry().plugins.keys() {
+    for name in app.registry().plugins.keys().filter(|name| app.database(name).is_shared()) {
         app.events.published.nudge(name);
         app.events.arrived.nudge(name);
     }

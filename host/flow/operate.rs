@@ -217,17 +217,15 @@ async fn locate(app: &Arc<App>, named: &Named) -> Result<(String, String), Failu
 
 /// Looks at a plugin's database in one read transaction, beside its lane.
 fn look<R>(app: &App, plugin: &str, work: impl FnMut(&Tx) -> Result<R, StoreError>) -> Result<R, Failure> {
-    Ok(app.database(plugin).open(Access::Read)?.look(work)?)
+    let looked = app.database(plugin).open(Access::Read).and_then(|shared| shared.look(work));
+    looked.map_err(|error| {
+        let failure = Failure::from(error);
+        Failure { detail: format!("{plugin}: {}", failure.detail), ..failure }
+    })
 }
 
 /// The plugins whose databases are there, loaded or not.
 fn databases(app: &App, only: Option<&str>) -> Result<Vec<String>, Failure> {
-    if app.stores.is_shared() {
-        // A schema is there from its plugin's first start on.
-        let loaded =
-            app.registry().plugins.keys().filter(|plugin| only.is_none_or(|only| only == *plugin)).cloned().collect();
-        return Ok(loaded);
-    }
     let mut plugins = app.stores.plugins()?;
     plugins.retain(|plugin| only.is_none_or(|only| only == plugin));
     if let Some(only) = only.filter(|only| plugins.is_empty() && !app.registry().plugins.contains_key(*only)) {

@@ -17,7 +17,7 @@ pub fn text_literal(text: &str) -> String {
 }
 
 /// A list of names, quoted.
-pub(super) fn quoted<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
+pub fn quoted<'a>(names: impl IntoIterator<Item = &'a String>) -> String {
     let names: Vec<String> = names.into_iter().map(|name| quote(name)).collect();
     names.join(", ")
 }

@@ -7,6 +7,7 @@ use sha2::{Digest, Sha256};
 use crate::codec::Value;
 use crate::failure::{Code, Failure};
 
+mod anew;
 pub mod apply;
 pub mod catalog;
 mod checks;
@@ -38,6 +39,7 @@ mod parse_tests;
 #[cfg(test)]
 mod plan_tests;
 
+pub use anew::{make, tie};
 pub use apply::{Applied, ApplyError, State, Status, Tell, apply, apply_telling, bring, status};
 pub use database::{Database, Dialect};
 pub use misfits::misfits;

@@ -59,16 +59,22 @@ pub(super) fn all(db: &dyn Database) -> Result<Vec<Schema>, SchemaError> {
     Ok(rows.iter().filter_map(|row| schema(&row[0], &row[1])).collect())
 }
 
+/// Makes the table where it is not there yet.
+pub(super) fn prepare(db: &dyn Database) -> Result<(), SchemaError> {
+    if db.dialect() == Dialect::Postgres {
+        return Ok(());
+    }
+    db.run(
+        "CREATE TABLE IF NOT EXISTS _oncehost_schema (
+           version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL, hash TEXT NOT NULL,
+           schema TEXT NOT NULL, shared_tables TEXT NOT NULL
+         ) STRICT",
+    )
+}
+
 /// Adds a record and gives its version; `db` is in a transaction.
 pub(super) fn write(db: &dyn Database, schema: &Schema, now: Millis) -> Result<i64, SchemaError> {
-    if db.dialect() == Dialect::Sqlite {
-        db.run(
-            "CREATE TABLE IF NOT EXISTS _oncehost_schema (
-               version INTEGER PRIMARY KEY, applied_at INTEGER NOT NULL, hash TEXT NOT NULL,
-               schema TEXT NOT NULL, shared_tables TEXT NOT NULL
-             ) STRICT",
-        )?;
-    }
+    prepare(db)?;
     let (hash, sql) = (text_literal(&schema.hash()), text_literal(&schema.to_sql()));
     let shared = text_literal(&schema.shared_tables().join(" "));
     number(

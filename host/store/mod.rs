@@ -25,6 +25,7 @@ macro_rules! verbs {
 pub mod deliveries;
 pub mod host_db;
 pub mod keys;
+pub mod moving;
 pub mod outbox;
 pub mod postgres;
 pub mod records;

@@ -36,6 +36,11 @@ impl Database {
         }
     }
 
+    /// Whether other hosts may work on it: what one of them leaves has to be looked for.
+    pub fn is_shared(&self) -> bool {
+        matches!(self, Database::Postgres(..))
+    }
+
     /// How many transactions that write are worth having at a time.
     pub fn writers(&self) -> usize {
         match self {
@@ -46,13 +51,45 @@ impl Database {
         }
     }
 
+    /// Where it is, without a password: a file's path, or a server's database and the schema in it.
+    pub fn place(&self) -> String {
+        match self {
+            Database::Sqlite(path) => path.display().to_string(),
+            Database::Postgres(server, schema) => format!("{} (schema {schema})", server.place()),
+        }
+    }
+
+    /// The server's database that it is in, if it is no file.
+    pub fn server_place(&self) -> Option<String> {
+        match self {
+            Database::Sqlite(_) => None,
+            Database::Postgres(server, _) => Some(server.place().to_owned()),
+        }
+    }
+
+    /// Whether it could be reached when it was looked at last. Takes no time.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] with why not.
+    pub fn ready(&self) -> Result<(), StoreError> {
+        match self {
+            Database::Sqlite(_) => Ok(()),
+            Database::Postgres(server, _) => server.pulse().map_err(StoreError::Unavailable),
+        }
+    }
+
     /// Opens it, with the host's own tables at their newest version.
     ///
     /// # Errors
-    /// [`StoreError::Unavailable`] with a sentence for the operator.
+    /// [`StoreError::Unavailable`] with a sentence for the operator; also where it was copied to another place, or such
+    /// a copy has not ended.
     pub fn open(&self, access: Access) -> Result<Shared, StoreError> {
         match self {
-            Database::Sqlite(path) => sqlite::Shared::open(path, access).map(Shared::Sqlite),
+            Database::Sqlite(path) => {
+                let shared = sqlite::Shared::open(path, access)?;
+                sqlite::moving::refuse_marked(&shared.lock(), path)?;
+                Ok(Shared::Sqlite(shared))
+            }
             Database::Postgres(server, plugin) => postgres::Shared::open(server, plugin, access).map(Shared::Postgres),
         }
     }

@@ -1,20 +1,34 @@
-//! Which database a host's data rest in.
+//! Which database a host's data rest in: one for all, or for some plugins one of their own.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
 use std::{fs, io};
 
 use super::host_db::HostDb;
+use super::moving::{self, Role};
 use super::{Database, StoreError, postgres};
-use crate::config::{Settings, Store};
+use crate::config::{Placed, Settings, Store};
+use crate::suggest;
 
 /// All databases of a host.
 #[derive(Debug)]
-pub enum Stores {
-    /// A file for each plugin in this folder, and one for what belongs to no plugin.
-    Sqlite(PathBuf),
+pub struct Stores {
+    folder: PathBuf,
+    default: Place,
+    /// By plugin, with where that was said.
+    placed: BTreeMap<String, (Place, String)>,
+    /// Plugins that are not there, and whose data in the default store were copied to another place: nobody uses them.
+    left: OnceLock<BTreeSet<String>>,
+}
+
+/// Where databases are.
+#[derive(Clone, Debug)]
+enum Place {
+    /// A file for each plugin in the data folder, and one for what belongs to no plugin.
+    Files,
     /// A schema for each plugin, and one for what belongs to no plugin.
-    Postgres(Arc<postgres::Server>),
+    Server(Arc<postgres::Server>),
 }
 
 impl Stores {
@@ -23,13 +37,38 @@ impl Stores {
     /// # Errors
     /// When the settings cannot be used.
     pub fn new(settings: &Settings) -> Result<Self, StoreError> {
-        Ok(match &settings.store {
-            Store::Sqlite => Stores::Sqlite(settings.data.clone()),
-            Store::Postgres(url) => {
-                let (connections, lock_wait) = (settings.store_connections, settings.key_wait);
-                Stores::Postgres(postgres::Server::new(url, postgres::Limits { connections, lock_wait })?)
-            }
-        })
+        let limits = postgres::Limits { connections: settings.store_connections, lock_wait: settings.key_wait };
+        // One for a database, whoever is put there.
+        let mut known: Vec<(&Store, Place)> = Vec::new();
+        let default = place(&settings.store, limits, &mut known)?;
+        let mut placed = BTreeMap::new();
+        for (plugin, at) in &settings.stores {
+            let found = place(&at.store, limits, &mut known);
+            let found = found.map_err(|error| StoreError::Unavailable(format!("{}: {plugin}: {error}", at.from)))?;
+            placed.insert(plugin.clone(), (found, at.from.clone()));
+        }
+        Ok(Self { folder: settings.data.clone(), default, placed, left: OnceLock::new() })
+    }
+
+    /// Everything in files of this folder.
+    pub fn files(folder: PathBuf) -> Self {
+        Self { folder, default: Place::Files, placed: BTreeMap::new(), left: OnceLock::new() }
+    }
+
+    /// Everything on this server.
+    pub fn server(server: Arc<postgres::Server>) -> Self {
+        Self { folder: PathBuf::new(), default: Place::Server(server), placed: BTreeMap::new(), left: OnceLock::new() }
+    }
+
+    fn of(&self, plugin: &str) -> &Place {
+        self.placed.get(plugin).map_or(&self.default, |(place, _)| place)
+    }
+
+    fn at(&self, place: &Place, plugin: &str) -> Database {
+        match place {
+            Place::Files => Database::Sqlite(self.folder.join(format!("{plugin}.db"))),
+            Place::Server(server) => Database::Postgres(server.clone(), plugin.to_owned()),
+        }
     }
 
     /// Whether the settings can be used. Nothing is opened or connected.
@@ -37,18 +76,20 @@ impl Stores {
     /// # Errors
     /// What is wrong with them, with the right form.
     pub fn check(settings: &Settings) -> Result<(), String> {
-        match &settings.store {
+        let one = |store: &Store| match store {
             Store::Sqlite => Ok(()),
             Store::Postgres(url) => postgres::check_url(url),
-        }
+        };
+        one(&settings.store)?;
+        let placed = |(plugin, placed): (&String, &Placed)| {
+            one(&placed.store).map_err(|why| format!("{}: {plugin}: {why}", placed.from))
+        };
+        settings.stores.iter().try_for_each(placed)
     }
 
     /// Where a plugin's rows rest.
     pub fn plugin(&self, id: &str) -> Database {
-        match self {
-            Stores::Sqlite(folder) => Database::Sqlite(folder.join(format!("{id}.db"))),
-            Stores::Postgres(server) => Database::Postgres(server.clone(), id.to_owned()),
-        }
+        self.at(self.of(id), id)
     }
 
     /// Opens what belongs to no plugin.
@@ -56,24 +97,35 @@ impl Stores {
     /// # Errors
     /// [`StoreError::Unavailable`] with a sentence for the operator.
     pub fn host_db(&self) -> Result<HostDb, StoreError> {
-        match self {
-            Stores::Sqlite(folder) => HostDb::open(folder),
-            Stores::Postgres(server) => HostDb::on(server),
+        match &self.default {
+            Place::Files => HostDb::open(&self.folder),
+            Place::Server(server) => HostDb::on(server),
         }
     }
 
-    /// The plugins that have a database, loaded or not, sorted.
+    /// The plugins that have a database, loaded or not, sorted. Those that are put on a database of their own count
+    /// whether it can be reached or not.
     ///
     /// # Errors
-    /// When the folder or the server cannot be read.
+    /// When the folder or the default server cannot be read.
     pub fn plugins(&self) -> Result<Vec<String>, StoreError> {
-        let folder = match self {
-            Stores::Postgres(server) => return server.plugins(),
-            Stores::Sqlite(folder) => folder,
-        };
+        let mut plugins = self.by_default()?;
+        let left = |plugin: &String| self.left.get().is_some_and(|left| left.contains(plugin));
+        plugins.retain(|plugin| !self.placed.contains_key(plugin) && !left(plugin));
+        let placed = self.placed.keys().filter(|plugin| self.plugin(plugin).exists());
+        plugins.extend(placed.cloned());
+        plugins.sort_unstable();
+        Ok(plugins)
+    }
+
+    /// The plugins that have a database in the default store, put elsewhere or not.
+    fn by_default(&self) -> Result<Vec<String>, StoreError> {
+        if let Place::Server(server) = &self.default {
+            return server.plugins();
+        }
         let unread = |error: io::Error| StoreError::Unavailable(format!("the data folder cannot be read: {error}"));
         let mut plugins = Vec::new();
-        for entry in fs::read_dir(folder).map_err(unread)? {
+        for entry in fs::read_dir(&self.folder).map_err(unread)? {
             let entry = entry.map_err(unread)?;
             let name = entry.file_name();
             let id = name.to_str().and_then(|name| name.strip_suffix(".db")).filter(|id| *id != "host" && is_id(id));
@@ -83,25 +135,128 @@ impl Stores {
                 plugins.push(id.to_owned());
             }
         }
-        plugins.sort_unstable();
         Ok(plugins)
     }
 
-    /// Whether other hosts work on the same data.
+    /// Whether other hosts work on what belongs to no plugin.
     pub fn is_shared(&self) -> bool {
-        matches!(self, Stores::Postgres(_))
+        matches!(self.default, Place::Server(_))
     }
 
-    /// Whether the database can be reached, as it was found last. Takes no time.
+    /// Whether there is a server: what is claimed there is left to leases.
+    pub fn has_server(&self) -> bool {
+        self.is_shared() || self.placed.values().any(|(place, _)| matches!(place, Place::Server(_)))
+    }
+
+    /// The servers, each with the plugins that `[stores]` puts there.
+    pub fn servers(&self) -> Vec<(Arc<postgres::Server>, Vec<&str>)> {
+        let mut servers: Vec<(Arc<postgres::Server>, Vec<&str>)> = Vec::new();
+        if let Place::Server(server) = &self.default {
+            servers.push((server.clone(), Vec::new()));
+        }
+        for (plugin, (place, _)) in &self.placed {
+            let Place::Server(server) = place else { continue };
+            match servers.iter_mut().find(|(known, _)| Arc::ptr_eq(known, server)) {
+                Some((_, plugins)) => plugins.push(plugin),
+                None => servers.push((server.clone(), vec![plugin])),
+            }
+        }
+        servers
+    }
+
+    /// Gives up the connections to servers; files have none here.
+    pub fn close(&self) {
+        self.servers().iter().for_each(|(server, _)| server.close());
+    }
+
+    /// Whether all databases can be reached, as they were found last. Takes no time.
     ///
     /// # Errors
-    /// Why not.
+    /// Why not, and whose data are there.
     pub fn ready(&self) -> Result<(), String> {
-        match self {
-            Stores::Sqlite(_) => Ok(()),
-            Stores::Postgres(server) => server.pulse(),
+        for (server, plugins) in self.servers() {
+            server.pulse().map_err(|why| match plugins.as_slice() {
+                [] => why,
+                plugins => format!("{}, where {} is: {why}", server.place(), plugins.join(", ")),
+            })?;
         }
+        Ok(())
     }
+
+    /// Refuses settings under which a plugin would begin anew beside data that it has, before anything is opened.
+    /// `loaded` are the plugins that there are; `all` says that no other can be in the folder.
+    ///
+    /// # Errors
+    /// A sentence for the operator.
+    pub fn check_plugins(&self, loaded: &BTreeSet<&str>, all: bool) -> Result<(), String> {
+        let unread = |error: StoreError| error.to_string();
+        let there = self.by_default().map_err(unread)?;
+        let mut away = Vec::new();
+        let mut peek = |database: &Database| {
+            let place = database.server_place();
+            if place.is_some() && away.contains(&place) {
+                return None;
+            }
+            let found = moving::peek(database, false);
+            // The others are served meanwhile; what is wrong with a file is said by whoever uses it.
+            let told = |error: &StoreError| match place {
+                Some(_) => tracing::warn!("{} cannot be looked at: {error}", database.place()),
+                None => tracing::debug!("{} cannot be looked at: {error}", database.place()),
+            };
+            found.inspect_err(told).inspect_err(|_| away.push(place)).ok()
+        };
+        for (plugin, (place, from)) in &self.placed {
+            let here = self.at(place, plugin);
+            if all && !loaded.contains(plugin.as_str()) && peek(&here).is_some_and(|found| !found.exists) {
+                let hint = suggest::hint(plugin, loaded.iter().copied());
+                return Err(format!("{from}: [stores] names the plugin {plugin}, and there is none{hint}"));
+            }
+            let before = self.at(&self.default, plugin);
+            if before.place() == here.place() || !there.contains(plugin) {
+                continue;
+            }
+            let mark = peek(&before).and_then(|found| found.mark);
+            if !mark.is_some_and(|mark| mark.role == Role::Source) {
+                let from_flag = if matches!(self.default, Place::Files) { "sqlite" } else { "URL" };
+                let (before, here) = (before.place(), here.place());
+                return Err(format!(
+                    "{from}: [stores] puts {plugin} on {here}, but {plugin} has data in {before}, and without them calls that \
+                     were done would be done again: move them with `oncehost store copy {plugin} --from {from_flag}`, or take \
+                     that database away if nothing in it is wanted"
+                ));
+            }
+        }
+        for plugin in loaded {
+            if let Some(mark) = peek(&self.plugin(plugin)).and_then(|found| found.mark) {
+                return Err(mark.refusal(plugin));
+            }
+        }
+        let unknown = there.into_iter().filter(|it| !loaded.contains(it.as_str()) && !self.placed.contains_key(it));
+        let moved = |plugin: &String| {
+            let mark = peek(&self.at(&self.default, plugin)).and_then(|found| found.mark);
+            mark.is_some_and(|mark| mark.role == Role::Source && mark.done)
+        };
+        // A second look finds the same.
+        let _same = self.left.set(unknown.filter(moved).collect());
+        Ok(())
+    }
+}
+
+/// The place that a setting names.
+fn place<'s>(
+    store: &'s Store,
+    limits: postgres::Limits,
+    known: &mut Vec<(&'s Store, Place)>,
+) -> Result<Place, StoreError> {
+    if let Some((_, place)) = known.iter().find(|(known, _)| *known == store) {
+        return Ok(place.clone());
+    }
+    let place = match store {
+        Store::Sqlite => Place::Files,
+        Store::Postgres(url) => Place::Server(postgres::Server::new(url, limits)?),
+    };
+    known.push((store, place.clone()));
+    Ok(place)
 }
 
 /// Whether a file of this name can be a plugin's.

@@ -4,7 +4,10 @@ use std::collections::BTreeSet;
 
 use super::{Database, Shared, postgres, sqlite};
 use crate::clock::Millis;
-use crate::schema::{self, Applied, ApplyError, Plan, Refusal, Schema, SchemaError, State, Status, Step, Tell};
+use crate::schema::inspect::Live;
+use crate::schema::{
+    self, Applied, ApplyError, Database as _, Plan, Refusal, Schema, SchemaError, State, Status, Step, Tell,
+};
 
 /// One of the host's own tables or indexes that somebody dropped.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -145,5 +148,44 @@ fn lost(table: &str) -> &'static str {
         }
         "_oncehost_schema" => ", empty: changes by other hands show no more from before this",
         _ => ", empty",
+    }
+}
+
+/// The tables that are there, in the terms of the model.
+///
+/// # Errors
+/// When the database cannot be read.
+pub fn live(shared: &Shared) -> Result<Live, SchemaError> {
+    match shared {
+        Shared::Sqlite(shared) => shared.lock().inspect(),
+        Shared::Postgres(shared) => postgres::tables::live(shared),
+    }
+}
+
+/// Makes the tables of `wanted` where there is none; see [`schema::make`].
+///
+/// # Errors
+/// When the database fails.
+pub fn make(shared: &Shared, wanted: &Schema) -> Result<(), SchemaError> {
+    change(shared, |db| schema::make(db, wanted))
+}
+
+/// Ties tables that [`make`] made; see [`schema::tie`].
+///
+/// # Errors
+/// As there.
+pub fn tie(shared: &Shared, wanted: &Schema) -> Result<(), SchemaError> {
+    change(shared, |db| schema::tie(db, wanted))
+}
+
+fn change(shared: &Shared, work: impl FnOnce(&dyn schema::Database) -> Result<(), SchemaError>) -> Result<(), SchemaError> {
+    match shared {
+        Shared::Sqlite(shared) => {
+            let mut connection = shared.lock();
+            let transaction = connection.transaction()?;
+            work(&*transaction)?;
+            Ok(transaction.commit()?)
+        }
+        Shared::Postgres(shared) => postgres::tables::change(shared, work),
     }
 }

@@ -75,6 +75,11 @@ impl Stream {
     pub fn texts(&mut self, count: usize) -> Vec<String> {
         (0..count).map(|_| self.next().unwrap().text().to_owned()).collect()
     }
+
+    /// The topics of the next `count` events.
+    pub fn topics(&mut self, count: usize) -> Vec<String> {
+        (0..count).map(|_| self.next().unwrap().data["topic"].as_str().unwrap().to_owned()).collect()
+    }
 }
 
 #[test]

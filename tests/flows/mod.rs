@@ -14,7 +14,7 @@ use crate::support::host::{Answer, Host};
 
 /// Asks until the answer is the wanted one.
 #[track_caller]
-fn until<T: std::fmt::Debug>(mut ask: impl FnMut() -> T, wanted: impl Fn(&T) -> bool) -> T {
+pub fn until<T: std::fmt::Debug>(mut ask: impl FnMut() -> T, wanted: impl Fn(&T) -> bool) -> T {
     let deadline = Instant::now() + Duration::from_secs(120);
     loop {
         let answer = ask();

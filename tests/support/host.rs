@@ -112,12 +112,19 @@ impl Host {
 
     /// Stops the host in good order and starts it again on the same files.
     pub fn restart(&mut self) {
+        self.restart_with(|_| {});
+    }
+
+    /// The same with other settings; `change` may do whatever wants a stopped host.
+    pub fn restart_with(&mut self, change: impl FnOnce(&mut Settings)) {
         self.stop();
+        change(&mut self.settings);
         let (app, url, running) = start(&self.settings, &self.clock, &self.runtime);
         (self.app, self.url, self.running) = (app, url, Some(running));
     }
 
-    fn stop(&mut self) {
+    /// Stops the host in good order.
+    pub fn stop(&mut self) {
         if let Some((stop, thread)) = self.running.take() {
             let _ = stop.send(());
             thread.join().unwrap();
@@ -194,7 +201,7 @@ impl Host {
 
     /// What a query finds in the database of a plugin, on any database.
     pub fn rows(&self, plugin: &str, sql: &str) -> Vec<Vec<Json>> {
-        match &self.settings.store {
+        match self.settings.store_of(plugin) {
             Store::Sqlite => rows::sqlite(&self.database(plugin), sql),
             Store::Postgres(url) => self.runtime.block_on(rows::postgres(url, plugin, sql)),
         }
@@ -207,7 +214,7 @@ impl Host {
 
     /// The plugins' tables and the host's own, less those that say nothing about what was done.
     pub fn tables(&self, plugin: &str) -> Vec<String> {
-        let all = match &self.settings.store {
+        let all = match self.settings.store_of(plugin) {
             Store::Sqlite => "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite_%'",
             Store::Postgres(_) => "SELECT tablename FROM pg_tables WHERE schemaname = current_schema()",
         };

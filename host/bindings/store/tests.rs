@@ -27,14 +27,14 @@ struct Postgres;
 
 impl On for Sqlite {
     fn stores(folder: &Path) -> Stores {
-        Stores::Sqlite(folder.to_owned())
+        Stores::files(folder.to_owned())
     }
 }
 
 impl On for Postgres {
     fn stores(_: &Path) -> Stores {
         let limits = store::postgres::Limits { connections: 4, lock_wait: std::time::Duration::from_secs(5) };
-        Stores::Postgres(store::postgres::Server::new(&test_postgres::database(), limits).unwrap())
+        Stores::server(store::postgres::Server::new(&test_postgres::database(), limits).unwrap())
     }
 }
 

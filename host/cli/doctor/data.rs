@@ -16,15 +16,16 @@ const WAITING: i64 = 100_000;
 
 /// Every database, and when the newest record in any of them was committed.
 pub(super) fn databases(settings: &Settings, now: Millis) -> (Vec<Finding>, Option<Millis>) {
+    let servers = server::look(settings, now);
     if !settings.store.is_files() {
-        return (server::look(settings, now), None);
+        return (servers, None);
     }
     let found = match backup::databases(&settings.data) {
         Ok(found) => found,
         // That there is no folder is said already.
-        Err(_) => return (Vec::new(), None),
+        Err(_) => return (servers, None),
     };
-    let (mut findings, mut newest) = (Vec::new(), None);
+    let (mut findings, mut newest) = (servers, None);
     for (name, path) in found {
         let (replies_before, marks_before) = settings.kept_since(now);
         let looked = match health::look(&path, replies_before, marks_before) {
@@ -58,7 +59,10 @@ fn database(name: &str, health: &Health) -> Vec<Finding> {
         );
         return vec![Finding::fail("database", text, "use that version again, or restore a backup from before")];
     }
-    let mut findings = vec![Finding::ok("database", "it opens and is whole")];
+    let mut findings = vec![match &health.moved {
+        Some(place) => Finding::ok("database", format!("it was copied to {place} and is not used any more")),
+        None => Finding::ok("database", "it opens and is whole"),
+    }];
     let (replies, marks) = health.expired;
     if replies + marks > WAITING {
         let text = format!("{replies} replies and {marks} marks are no longer kept and wait to be cleared");
@@ -78,7 +82,7 @@ pub(super) fn plugins(settings: &Settings, host: Option<&Json>) -> Vec<Finding> 
             return vec![Finding::fail("plugins", text, fix).of(settings.plugins.display().to_string())];
         }
     };
-    let mut findings = Vec::new();
+    let mut findings: Vec<Finding> = placement(settings, &registry).into_iter().collect();
     for (folder, faults) in &registry.broken {
         for fault in faults {
             let fix = "mend the file; the fault says what would be right";
@@ -94,6 +98,15 @@ pub(super) fn plugins(settings: &Settings, host: Option<&Json>) -> Vec<Finding> 
         findings.extend(looked.into_iter().map(|finding| finding.of(plugin.id.clone())));
     }
     findings
+}
+
+/// What keeps a host from starting with these plugins on these databases.
+fn placement(settings: &Settings, registry: &Registry) -> Option<Finding> {
+    // Without a folder there is nothing that could be forgotten.
+    let stores = Stores::new(settings).ok().filter(|_| settings.data.is_dir())?;
+    let loaded = registry.plugins.keys().map(String::as_str).collect();
+    let why = stores.check_plugins(&loaded, registry.broken.is_empty()).err()?;
+    Some(Finding::fail("stores", why, "see docs/postgres.md, \"Moving data\""))
 }
 
 fn tables(settings: &Settings, plugin: &Plugin) -> Option<Finding> {

@@ -24,10 +24,12 @@ const AHEAD: Millis = 60_000;
 
 /// Which settings are not the defaults, and who set them.
 pub(super) fn settings(settings: &Settings) -> Finding {
-    if settings.given.is_empty() {
+    if settings.given.is_empty() && settings.stores.is_empty() {
         return Finding::ok("settings", "all are the defaults: no oncehost.toml here, no ONCEHOST_*, no flags");
     }
-    let given: Vec<String> = settings.given.iter().map(|(name, from)| format!("{name} from {from}")).collect();
+    let given = settings.given.iter().map(|(name, from)| format!("{name} from {from}"));
+    let stores = settings.stores.iter().map(|(plugin, placed)| format!("the store of {plugin} from {}", placed.from));
+    let given: Vec<String> = given.chain(stores).collect();
     Finding::ok("settings", format!("{}; the rest are the defaults", given.join(", ")))
 }
 

@@ -4,7 +4,7 @@ use super::Finding;
 use crate::clock::{Millis, millis};
 use crate::config::Settings;
 use crate::store::postgres::{self, Health};
-use crate::store::{StoreError, Stores};
+use crate::store::Stores;
 
 /// How far the server's clock may be from this machine's before somebody should look, in milliseconds.
 const APART: Millis = 1_000;
@@ -16,20 +16,26 @@ pub(super) fn aside<R: Send>(work: impl FnOnce() -> R + Send) -> Option<R> {
     std::thread::scope(|scope| scope.spawn(work).join().ok())
 }
 
-/// Looks at it without changing anything.
+/// Looks at each without changing anything.
 pub(super) fn look(settings: &Settings, now: Millis) -> Vec<Finding> {
-    let fix = "check that it runs, and the store setting's host, port, user and password";
+    let fix = "check that it runs, and the host, port, user and password in the setting store or below [stores]";
     // With one connection, so that it is not counted among the others.
     let settings_of_one = Settings { store_connections: 1, ..settings.clone() };
-    let looked = aside(|| match Stores::new(&settings_of_one)? {
-        Stores::Postgres(server) => postgres::look(&server),
-        Stores::Sqlite(_) => Err(StoreError::Unavailable("it is no server".to_owned())),
-    });
-    match looked {
-        Some(Ok(health)) => of(&health, settings, now),
-        Some(Err(error)) => vec![Finding::fail("database", error.to_string(), fix)],
-        None => vec![Finding::fail("database", "it could not be looked at", fix)],
+    let stores = match Stores::new(&settings_of_one) {
+        Ok(stores) => stores,
+        Err(error) => return vec![Finding::fail("database", error.to_string(), fix)],
+    };
+    let mut findings = Vec::new();
+    for (server, plugins) in stores.servers() {
+        let found = match aside(|| postgres::look(&server)) {
+            Some(Ok(health)) => of(&health, settings, now),
+            Some(Err(error)) => vec![Finding::fail("database", error.to_string(), fix)],
+            None => vec![Finding::fail("database", "it could not be looked at", fix)],
+        };
+        let subject = (!plugins.is_empty()).then(|| format!("{} ({})", server.place(), plugins.join(", ")));
+        findings.extend(found.into_iter().map(|it| Finding { subject: it.subject.or_else(|| subject.clone()), ..it }));
     }
+    findings
 }
 
 fn of(health: &Health, settings: &Settings, now: Millis) -> Vec<Finding> {

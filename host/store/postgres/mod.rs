@@ -25,6 +25,7 @@ mod errors;
 mod health;
 pub mod host_db;
 pub mod keys;
+pub mod moving;
 pub mod outbox;
 mod own;
 pub mod records;

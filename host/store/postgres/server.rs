@@ -12,6 +12,7 @@ use tokio::runtime::{Handle, Runtime};
 use tokio_postgres::Config;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::moving::{self, HOSTS, MOVES};
 use super::{StoreError, errors};
 
 /// The host's own tables in a plugin's schema, and those that belong to no plugin: a step a version.
@@ -57,6 +58,8 @@ pub struct Server {
     /// Where it is, without a password.
     place: String,
     pulse: Mutex<Result<(), String>>,
+    /// Whether schemas that are being copied, or were, are refused.
+    heeds_marks: bool,
     /// Schemas whose host tables are known to be at their newest version.
     ready: Mutex<HashSet<String>>,
     /// By plugin, which version of its tables was seen last, and when.
@@ -84,8 +87,20 @@ impl Server {
     /// # Errors
     /// A sentence for the operator: the URL cannot be read, or there is no thread left.
     pub fn new(url: &str, limits: Limits) -> Result<Arc<Self>, StoreError> {
+        Self::called(HOSTS, url, limits)
+    }
+
+    /// The same for a command that moves data, which no mark keeps away.
+    ///
+    /// # Errors
+    /// As [`Server::new`].
+    pub fn for_moving(url: &str, limits: Limits) -> Result<Arc<Self>, StoreError> {
+        Self::called(MOVES, url, limits)
+    }
+
+    fn called(name: &'static str, url: &str, limits: Limits) -> Result<Arc<Self>, StoreError> {
         let mut config = read(url).map_err(StoreError::Unavailable)?;
-        config.application_name("oncehost").connect_timeout(CONNECT).keepalives_idle(Duration::from_secs(30));
+        config.application_name(name).connect_timeout(CONNECT).keepalives_idle(Duration::from_secs(30));
         let unusable = |what: &str, why: String| StoreError::Unavailable(format!("{what}: {why}"));
         let tls = rustls::ClientConfig::with_platform_verifier()
             .map_err(|error| unusable("TLS cannot be set up", error.to_string()))?;
@@ -113,7 +128,8 @@ impl Server {
             .map_err(|error| unusable("no pool of connections", error.to_string()))?;
         let handle = runtime.handle().clone();
         let (runtime, ready, pulse) = (Mutex::new(Some(runtime)), Mutex::default(), Mutex::new(Ok(())));
-        let server = Arc::new(Self { pool, tls, handle, runtime, place, pulse, ready, tables: Mutex::default() });
+        let heeds_marks = name == HOSTS;
+        let server = Arc::new(Self { pool, tls, handle, runtime, place, pulse, heeds_marks, ready, tables: Mutex::default() });
         server.feel_pulse();
         Ok(server)
     }
@@ -199,6 +215,11 @@ impl Server {
         }
     }
 
+    /// Gives up all connections that nobody uses, and takes no new ones.
+    pub fn close(&self) {
+        self.pool.close();
+    }
+
     /// Asks now and then whether the database answers, as long as this lives.
     fn feel_pulse(self: &Arc<Self>) {
         let weak = Arc::downgrade(self);
@@ -207,7 +228,7 @@ impl Server {
             rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
             loop {
                 rounds.tick().await;
-                let Some(server) = weak.upgrade() else { return };
+                let Some(server) = weak.upgrade().filter(|server| !server.pool.is_closed()) else { return };
                 let pulse = server.ping().await;
                 *server.pulse.lock().unwrap_or_else(PoisonError::into_inner) = pulse;
             }
@@ -237,6 +258,11 @@ impl Server {
         // Others that start at this moment wait until it is there.
         let lock = super::number_of(&["oncehost", "tables", schema]);
         transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&lock]).await.map_err(failed)?;
+        if self.heeds_marks
+            && let Some(why) = moving::refusal(&*transaction, schema).await.map_err(failed)?
+        {
+            return Err(StoreError::Unavailable(why));
+        }
         transaction
             .batch_execute(&format!(
                 "CREATE SCHEMA IF NOT EXISTS \"{schema}\"; SET LOCAL search_path TO \"{schema}\"; \
@@ -311,6 +337,11 @@ impl Server {
             Some(version) => drop(tables.insert(plugin.to_owned(), (Instant::now(), version))),
             None => drop(tables.remove(plugin)),
         }
+    }
+
+    /// Has a schema that is removed be made anew.
+    pub(super) fn forget(&self, schema: &str) {
+        self.ready().remove(schema);
     }
 
     fn ready(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {

@@ -184,6 +184,11 @@ pub fn mend(shared: &Shared, missing: &[Own]) -> Result<(), SchemaError> {
     within(shared, "BEGIN", |catalog| missing.iter().try_for_each(|own| catalog.run(&own.sql)))
 }
 
+/// The tables that are there.
+pub fn live(shared: &Shared) -> Result<Live, SchemaError> {
+    within(shared, LOOK, |catalog| catalog.inspect())
+}
+
 /// Brings the tables to `wanted`, all of it or nothing. Other hosts that want to do the same wait.
 pub fn apply_telling(
     shared: &Shared,
@@ -192,21 +197,29 @@ pub fn apply_telling(
     now: Millis,
     tell: Tell<'_>,
 ) -> Result<Applied, ApplyError> {
+    change(shared, |db| bring(db, wanted, allow_destructive, now, tell))
+}
+
+/// Changes the tables, in one transaction and one host at a time.
+pub fn change<R, E: From<SchemaError>>(
+    shared: &Shared,
+    work: impl FnOnce(&dyn Database) -> Result<R, E>,
+) -> Result<R, E> {
     let lock = number_of(&["oncehost", "schema", &shared.plugin]);
     // READ COMMITTED: what another host applied while this one waited has to be seen. A long change may take its time.
     let begin = format!(
         "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock({lock})"
     );
     let catalog = Catalog::begin(shared, &begin)?;
-    match bring(&catalog, wanted, allow_destructive, now, tell) {
-        Ok(applied) => {
+    match work(&catalog) {
+        Ok(done) => {
             crate::crash_point!("schema-before-commit");
             let ended = catalog.end("COMMIT");
             // Whoever began before looks again.
             shared.server.saw_tables(&shared.plugin, None);
             ended?;
             crate::crash_point!("schema-after-commit");
-            Ok(applied)
+            Ok(done)
         }
         Err(error) => Err(catalog.give_up(error)),
     }

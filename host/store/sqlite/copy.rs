@@ -85,12 +85,17 @@ impl Snapshot {
 /// # Errors
 /// When something is.
 fn check(path: &Path) -> Result<(), StoreError> {
-    let uri = format!("file:{}?immutable=1", escaped(path));
-    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
-    let connection = Connection::open_with_flags(uri, flags).map_err(|error| opening(path, &error))?;
+    let connection = open_still(path)?;
     quick_check(&connection).map_err(|error| opening(path, &error))?.map_or(Ok(()), |damage| {
         Err(StoreError::Unavailable(format!("the database is damaged ({damage}); restore it from an older backup")))
     })
+}
+
+/// Opens a database that nobody writes and that has no log; nothing is made beside it.
+pub(super) fn open_still(path: &Path) -> Result<Connection, StoreError> {
+    let uri = format!("file:{}?immutable=1", escaped(path));
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_URI | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    Connection::open_with_flags(uri, flags).map_err(|error| opening(path, &error))
 }
 
 /// The first damage that SQLite's own check finds.

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension};
 
-use super::{HOST_TABLES, StoreError, copy, host_db, open_reader, opening};
+use super::{HOST_TABLES, StoreError, copy, host_db, moving, open_reader, opening};
 use crate::clock::Millis;
 
 /// What `look` found in one database.
@@ -18,6 +18,8 @@ pub struct Health {
     pub newest: Option<Millis>,
     /// Replies, and marks, that are no longer kept and wait to be cleared.
     pub expired: (i64, i64),
+    /// Where its data were moved.
+    pub moved: Option<String>,
 }
 
 /// The newest version of the host's own tables that this host knows, in the database of this name.
@@ -34,7 +36,7 @@ pub fn look(path: &Path, replies_before: Millis, marks_before: Millis) -> Result
     let connection = open_reader(path)?;
     look_at(&connection, replies_before, marks_before).or_else(|error| match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-            Ok(Health { damage: Some(error.to_string()), host_tables: 0, newest: None, expired: (0, 0) })
+            Ok(Health { damage: Some(error.to_string()), host_tables: 0, newest: None, expired: (0, 0), moved: None })
         }
         _ => Err(opening(path, &error)),
     })
@@ -45,14 +47,17 @@ fn look_at(connection: &Connection, replies_before: Millis, marks_before: Millis
     let host_tables = connection.pragma_query_value(None, "user_version", |row| row.get(0))?;
     let keys = "SELECT 1 FROM sqlite_schema WHERE name = '_oncehost_keys'";
     if damage.is_some() || connection.query_row(keys, [], |_| Ok(())).optional()?.is_none() {
-        return Ok(Health { damage, host_tables, newest: None, expired: (0, 0) });
+        return Ok(Health { damage, host_tables, newest: None, expired: (0, 0), moved: None });
     }
-    let newest = "SELECT committed_at FROM _oncehost_keys ORDER BY id DESC LIMIT 1";
-    let newest = connection.query_row(newest, [], |row| row.get(0)).optional()?;
+    let moved = moving::mark(connection)?.filter(|mark| mark.done).map(|mark| mark.other);
+    // Rows that were copied here are not numbered in the order of their commits.
+    let newest = "SELECT max((SELECT max(committed_at) FROM _oncehost_keys WHERE (reply IS NULL) = it.mark)) \
+                  FROM (SELECT 0 AS mark UNION ALL SELECT 1) AS it";
+    let newest = connection.query_row(newest, [], |row| row.get(0))?;
     let count = |also: &str, before: Millis| {
         let sql = format!("SELECT count(*) FROM _oncehost_keys WHERE committed_at <= ?1{also}");
         connection.query_row(&sql, [before], |row| row.get(0))
     };
     let expired = (count(" AND reply IS NOT NULL", replies_before)?, count("", marks_before)?);
-    Ok(Health { damage, host_tables, newest, expired })
+    Ok(Health { damage, host_tables, newest, expired, moved })
 }

@@ -5,6 +5,7 @@ use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
+use super::moving::refuse_marked;
 use super::{StoreError, fault, open_beside_writer, open_versioned};
 use crate::clock::Millis;
 use crate::store::host_db::TokenRow;
@@ -32,7 +33,9 @@ impl HostDb {
     /// [`StoreError::Unavailable`] with a sentence for the operator: not a database, a newer version, no access.
     pub fn open(data: &Path) -> Result<Self, StoreError> {
         let path = data.join("host.db");
-        let writer = Mutex::new(open_versioned(&path, &TABLES)?);
+        let writer = open_versioned(&path, &TABLES)?;
+        refuse_marked(&writer, &path)?;
+        let writer = Mutex::new(writer);
         Ok(Self { writer, reader: Mutex::new(open_beside_writer(&path)?) })
     }
 

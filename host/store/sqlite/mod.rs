@@ -17,6 +17,7 @@ mod errors;
 pub mod health;
 pub mod host_db;
 pub mod keys;
+pub mod moving;
 pub mod outbox;
 pub mod own;
 pub mod records;

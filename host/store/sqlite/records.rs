@@ -81,7 +81,7 @@ fn run<R>(
 
 type Params<'a> = rusqlite::ParamsFromIter<&'a Vec<Cell>>;
 
-fn cell(row: &Row<'_>, at: usize) -> rusqlite::Result<Cell> {
+pub(super) fn cell(row: &Row<'_>, at: usize) -> rusqlite::Result<Cell> {
     Ok(match row.get_ref(at)? {
         ValueRef::Null => Cell::Null,
         ValueRef::Integer(number) => Cell::Integer(number),

@@ -1,0 +1,217 @@
+//! `oncehost store`
+
+use std::fmt::Write;
+use std::path::Path;
+use std::sync::Arc;
+
+use clap::{Args, Subcommand};
+use serde_json::json;
+
+use super::progress::Bar;
+use super::{Fail, print};
+use crate::app::blocking;
+use crate::app::lock::{self, Holder};
+use crate::clock::SystemClock;
+use crate::config::{self, Settings};
+use crate::ids::SystemIds;
+use crate::store::moving::HOST;
+use crate::store::postgres::{Limits, Server};
+use crate::store::{Database, StoreError, Stores};
+use crate::transfer::{Copy, CopyError, Report};
+
+/// Where data are kept: move them between SQLite and Postgres
+#[derive(Debug, Args)]
+#[command(after_help = "Example: oncehost store copy orders --from sqlite --to env:ORDERS_DB")]
+pub(super) struct Store {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+enum Command {
+    Copy(CopyArgs),
+}
+
+/// Move all data of plugins to another database, while no host uses them
+#[derive(Debug, Args)]
+#[command(
+    name = "copy",
+    after_help = "A place is `sqlite` (the file in the data folder), a URL postgres://USER:PASSWORD@HOST:PORT/DATABASE, or \
+    env:NAME for the place in that variable of the environment, so that no password stands in the list of processes.\n\n\
+    Everything goes over: tables, keys and their replies, workflows, events, deliveries, schedules. The id `host` stands \
+    for what belongs to no plugin: tokens, accepted events, subscriptions; it goes where the setting store points.\n\n\
+    Stop the hosts that use the source first. The source stays as it is, with a mark that keeps every host from using it \
+    beside the copy. A copy that was broken off, even by a kill, is run again and goes on. At the end all values of both \
+    sides are compared.\n\n\
+    Example: oncehost store copy orders --from sqlite --to env:ORDERS_DB"
+)]
+struct CopyArgs {
+    /// Ids of plugins, or `host`
+    #[arg(required_unless_present = "all", value_name = "PLUGIN")]
+    plugins: Vec<String>,
+    /// All plugins that have data in the source, and `host`: what the setting store is for
+    #[arg(long, conflicts_with = "plugins")]
+    all: bool,
+    /// Where the data are
+    #[arg(long, value_name = "PLACE")]
+    from: String,
+    /// Where they are to go [default: where the settings put the plugin]
+    #[arg(long, value_name = "PLACE")]
+    to: Option<String>,
+    /// Give up a copy that has not ended: remove what was copied, and let the source be used again
+    #[arg(long)]
+    abandon: bool,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
+impl From<CopyError> for Fail {
+    fn from(error: CopyError) -> Self {
+        Fail::Failed(error.0)
+    }
+}
+
+impl From<StoreError> for Fail {
+    fn from(error: StoreError) -> Self {
+        Fail::Failed(error.to_string())
+    }
+}
+
+impl Store {
+    pub(super) async fn run(self, settings: Settings) -> Result<(), Fail> {
+        let Command::Copy(args) = self.command;
+        let work = move || copy(&args, &settings);
+        blocking("the copy", work).await.map_err(|failure| Fail::Failed(failure.detail))?
+    }
+}
+
+fn copy(args: &CopyArgs, settings: &Settings) -> Result<(), Fail> {
+    let from = Place::read("--from", &args.from, settings)?;
+    let to = args.to.as_ref().map(|to| Place::read("--to", to, settings)).transpose()?;
+    if let Some((Holder::Host, process)) = lock::holder(&settings.data) {
+        let data = settings.data.display();
+        return Err(Fail::Failed(format!(
+            "a host is running on the data folder {data} ({process}): stop it, and run this again"
+        )));
+    }
+    let _lock = lock::take(&settings.data, Holder::Command).map_err(|error| Fail::Failed(error.to_string()))?;
+    let plugins = if args.all { from.plugins(&settings.data)? } else { args.plugins.clone() };
+    // Where all goes, one setting says it for all.
+    let together = plugins.iter().any(|plugin| plugin == HOST);
+    let (mut reports, mut told) = (Vec::new(), String::new());
+    for plugin in plugins {
+        let configured = match plugin.as_str() {
+            HOST => &settings.store,
+            plugin => settings.store_of(plugin),
+        };
+        let to = match &to {
+            Some(to) => to.clone(),
+            None => Place::new("--to", configured, settings)?,
+        };
+        let copy =
+            Copy { from: from.database(&plugin, &settings.data), to: to.database(&plugin, &settings.data), plugin };
+        if args.abandon {
+            copy.abandon()?;
+            let _infallible =
+                writeln!(told, "gave up the copy of {}: it is in {} as before", copy.plugin, copy.from.place());
+            reports.push(json!({ "plugin": copy.plugin, "from": copy.from.place(), "abandoned": true }));
+            continue;
+        }
+        let mut bar = Bar::new("copy");
+        let done = copy.run(&SystemClock, &SystemIds::default(), &mut |progress| {
+            let doing = if progress.checking { "comparing" } else { "copying" };
+            bar.part(&format!("{}: {doing} {}", copy.plugin, progress.table), progress.done, progress.total);
+        });
+        drop(bar);
+        let done = done.inspect_err(|_| drop(print(&told)))?;
+        told.push_str(&shown(&done));
+        if to.store != *configured && (copy.plugin == HOST || !together) {
+            told.push_str(&next(&copy.plugin, &to));
+        }
+        reports.push(serde_json::to_value(&done).map_err(|error| Fail::Failed(error.to_string()))?);
+    }
+    print(&if args.json { format!("{:#}", json!({ "copied": reports })) } else { told })
+}
+
+/// A place that was named.
+#[derive(Clone)]
+struct Place {
+    store: config::Store,
+    server: Option<Arc<Server>>,
+}
+
+impl Place {
+    fn read(flag: &str, text: &str, settings: &Settings) -> Result<Self, Fail> {
+        let given = match text.strip_prefix("env:") {
+            None => text.to_owned(),
+            Some(name) => std::env::vars_os()
+                .find(|(known, _)| known == name)
+                .map(|(_, value)| value.to_string_lossy().into_owned())
+                .ok_or_else(|| Fail::Usage(format!("{flag}: there is no {name} in the environment")))?,
+        };
+        let store = config::Store::read(&given).map_err(|_| {
+            Fail::Usage(format!(
+                "{flag}: this is no place; write sqlite, postgres://USER:PASSWORD@HOST:PORT/DATABASE, or env:NAME"
+            ))
+        })?;
+        Self::new(flag, &store, settings)
+    }
+
+    fn new(flag: &str, store: &config::Store, settings: &Settings) -> Result<Self, Fail> {
+        let limits = Limits { connections: 4, lock_wait: settings.key_wait };
+        let server = match store {
+            config::Store::Sqlite => None,
+            config::Store::Postgres(url) => {
+                let server = Server::for_moving(url, limits);
+                Some(server.map_err(|error| Fail::Usage(format!("{flag}: {error}")))?)
+            }
+        };
+        Ok(Self { store: store.clone(), server })
+    }
+
+    fn database(&self, plugin: &str, data: &Path) -> Database {
+        match &self.server {
+            Some(server) => Database::Postgres(server.clone(), plugin.to_owned()),
+            None => Database::Sqlite(data.join(format!("{plugin}.db"))),
+        }
+    }
+
+    /// What has data there: plugins, and last what belongs to none, since hosts begin with it.
+    fn plugins(&self, data: &Path) -> Result<Vec<String>, StoreError> {
+        let mut plugins = match &self.server {
+            Some(server) => Stores::server(server.clone()).plugins()?,
+            None => Stores::files(data.to_owned()).plugins()?,
+        };
+        plugins.push(HOST.to_owned());
+        Ok(plugins)
+    }
+}
+
+fn shown(done: &Report) -> String {
+    let Report { plugin, from, to, already, ended_at, tables } = done;
+    if *already {
+        return format!("{plugin} was copied from {from} to {to} already, at {ended_at}; nothing was done\n");
+    }
+    let rows: u64 = tables.iter().map(|table| table.rows).sum();
+    let mut out = format!(
+        "{plugin} was copied from {from} to {to}; rows, and hashes that are the same on both sides ({rows} in all):\n"
+    );
+    for table in tables.iter().filter(|table| table.rows > 0) {
+        let _infallible =
+            writeln!(out, "  {:<28} {:>9}  {}", table.table, table.rows, table.hash.get(..16).unwrap_or_default());
+    }
+    out
+}
+
+/// What is left to be done.
+fn next(plugin: &str, to: &Place) -> String {
+    let url = "postgres://USER:PASSWORD@HOST:PORT/DATABASE";
+    let how = match (plugin, &to.server) {
+        (HOST, Some(_)) => format!("set store = \"{url}\" in oncehost.toml (or ONCEHOST_STORE)"),
+        (HOST, None) => "take store out of oncehost.toml and the environment".to_owned(),
+        (plugin, Some(_)) => format!("write {plugin} = \"{url}\" below [stores] in oncehost.toml"),
+        (plugin, None) => format!("take {plugin} out of [stores] in oncehost.toml"),
+    };
+    format!("  before the host starts: {how}\n")
+}
