@@ -100,7 +100,7 @@ async fn next_due(app: &Arc<App>, name: &str, wanted: &[Wanted]) -> Result<Optio
 /// Takes over what a host that died had claimed: on SQLite whatever another process owns, for nobody else has the
 /// database, on Postgres what nobody extended. Of our own nothing is under way while this holds its turn.
 async fn recover(app: &Arc<App>, name: &str, wanted: &[Wanted]) -> Result<(), Failure> {
-    let (owner, now) = (app.events.owner.clone(), app.clock.now());
+    let (owner, now) = (app.events.house.me.clone(), app.clock.now());
     let looked = look(app, name, move |tx| deliveries::lost(tx, &owner, now)).await?;
     let Some(lost) = looked.filter(|lost| !lost.is_empty()) else { return Ok(()) };
     let retries: HashMap<String, Retry> = wanted.iter().map(|it| (it.name.clone(), it.retry)).collect();
@@ -124,7 +124,7 @@ fn next(retry: &Retry, hold: &Hold, now: Millis) -> Next {
 }
 
 async fn claim(app: &Arc<App>, name: &str, wanted: Vec<Wanted>) -> Result<Vec<Claimed>, Failure> {
-    let (owner, now, lease) = (app.events.owner.clone(), app.clock.now(), app.settings.lease);
+    let (owner, now, lease) = (app.events.house.me.clone(), app.clock.now(), app.settings.lease);
     let claim = move |tx: &Tx| {
         let mut claimed: Vec<Claimed> = Vec::new();
         for subscription in &wanted {
@@ -151,7 +151,7 @@ async fn attempt(
     let tries = claimed.len();
     let (mut running, mut holds, mut failed) = (JoinSet::new(), HashMap::new(), Vec::new());
     for claimed in claimed {
-        let hold = Hold { id: claimed.id, owner: app.events.owner.clone(), attempt: claimed.attempt };
+        let hold = Hold { id: claimed.id, owner: app.events.house.me.clone(), attempt: claimed.attempt };
         let retry = wanted.iter().find(|it| it.name == claimed.subscription).map(|it| it.retry).unwrap_or_default();
         holds.insert(hold.id, hold.clone());
         match invocation(app, plugin, claimed, hold.clone()) {
@@ -228,7 +228,8 @@ pub(super) fn told(error: &InvokeError) -> String {
             _ => failure.to_string(),
         },
     };
-    text.chars().take(ERROR_LENGTH).collect()
+    // Postgres keeps no NUL.
+    text.chars().map(|c| if c == '\0' { '\u{fffd}' } else { c }).take(ERROR_LENGTH).collect()
 }
 
 /// The invocation of one try.

@@ -12,6 +12,7 @@ use crate::app::App;
 use crate::clock::Millis;
 use crate::codec::time::shown;
 use crate::failure::Failure;
+use crate::store::Notice;
 use crate::store::deliveries::{self, NewDelivery};
 use crate::store::host_db::AcceptedEvent;
 use crate::store::host_db::Message;
@@ -177,12 +178,16 @@ async fn pass_on(app: &Arc<App>, name: &str, batch: &[Waiting]) -> Result<(), Fa
     let _passing = app.passing.read().await;
     let plugins: BTreeSet<String> = arriving.keys().cloned().collect();
     let arrived = arrive(app, arriving).await;
-    plugins.iter().for_each(|plugin| app.events.arrived.nudge(plugin));
+    for plugin in plugins {
+        app.events.arrived.nudge(&plugin);
+        app.stores.tell(&Notice::Arrived(plugin));
+    }
     let messages: Vec<Message> = batch.iter().filter_map(|event| event.message.clone()).collect();
     if !messages.is_empty() {
         let (db, now) = (app.host_db.clone(), app.clock.now());
         let last = blocking(move || db.note(&messages, now)).await??;
         app.events.heard.send_replace(last);
+        app.stores.tell(&Notice::Heard);
     }
     arrived?;
     crate::crash_point!("relay-before-mark");

@@ -43,6 +43,23 @@ pub async fn run(app: &Arc<App>) {
 /// # Errors
 /// When the database fails.
 pub async fn look_after_others(app: &Arc<App>) -> Result<(), Failure> {
+    hear(app).await?;
+    app.events.published.nudge(HOST);
+    // Also what a plugin published that only a host had which is gone.
+    for name in databases(app).await? {
+        app.events.published.nudge(&name);
+    }
+    for name in app.registry().plugins.keys() {
+        app.events.arrived.nudge(name);
+    }
+    Ok(())
+}
+
+/// Has browsers hear what another host gave a position.
+///
+/// # Errors
+/// When the database fails.
+pub async fn hear(app: &Arc<App>) -> Result<(), Failure> {
     let db = app.host_db.clone();
     let last = blocking(move || db.last_position()).await??;
     app.events.heard.send_if_modified(|heard| {
@@ -50,11 +67,6 @@ pub async fn look_after_others(app: &Arc<App>) -> Result<(), Failure> {
         *heard = last.max(*heard);
         more
     });
-    app.events.published.nudge(HOST);
-    for name in app.registry().plugins.keys() {
-        app.events.published.nudge(name);
-        app.events.arrived.nudge(name);
-    }
     Ok(())
 }
 

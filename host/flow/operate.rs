@@ -184,6 +184,13 @@ fn gone(named: &Named) -> Failure {
 
 /// The plugin and the tenant that have a workflow of this name.
 async fn locate(app: &Arc<App>, named: &Named) -> Result<(String, String), Failure> {
+    // No database keeps a NUL.
+    if [Some(&named.workflow_id), named.tenant.as_ref()].into_iter().flatten().any(|it| it.contains('\0')) {
+        return Err(gone(named));
+    }
+    if named.reason.as_ref().is_some_and(|reason| reason.contains('\0')) {
+        return Err(Failure::new(Code::Validation, "the reason holds a NUL character; take it out"));
+    }
     let wanted = named.clone();
     let found = on_a_thread(app, move |app| {
         let mut found = Vec::new();
@@ -222,12 +229,6 @@ fn look<R>(app: &App, plugin: &str, work: impl FnMut(&Tx) -> Result<R, StoreErro
 
 /// The plugins whose databases are there, loaded or not.
 fn databases(app: &App, only: Option<&str>) -> Result<Vec<String>, Failure> {
-    if app.stores.is_shared() {
-        // A schema is there from its plugin's first start on.
-        let loaded =
-            app.registry().plugins.keys().filter(|plugin| only.is_none_or(|only| only == *plugin)).cloned().collect();
-        return Ok(loaded);
-    }
     let mut plugins = app.stores.plugins()?;
     plugins.retain(|plugin| only.is_none_or(|only| only == plugin));
     if let Some(only) = only.filter(|only| plugins.is_empty() && !app.registry().plugins.contains_key(*only)) {

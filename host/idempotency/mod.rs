@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 
@@ -126,6 +126,7 @@ async fn keyed(
         operation: operation.clone(),
         key,
     });
+    let waits_until = Instant::now() + app.settings.key_wait;
     let hold = match &recorded {
         Some(id) => Some(app.in_flight.wait(id, app.settings.key_wait, metrics).await?),
         None => None,
@@ -144,6 +145,7 @@ async fn keyed(
             replay: action.replay,
             reply_kept: millis(app.settings.reply_kept),
             mark_kept: millis(app.settings.mark_kept),
+            waits_until,
             began: AtomicI64::new(run.now),
         }),
         None => Box::new(Unrecorded),
@@ -260,6 +262,8 @@ struct HttpCall {
     replay: Replay,
     reply_kept: Millis,
     mark_kept: Millis,
+    /// Until when a try on another host is waited for.
+    waits_until: Instant,
     /// When the intent was first done: set by the claim.
     began: AtomicI64,
 }
@@ -269,7 +273,7 @@ impl Cause for HttpCall {
     /// `KEY_EXPIRED`. With `replay: 'rerun'` an equal request runs again.
     fn claim(&self, tx: &Tx, now: Millis) -> Result<Claim, Failure> {
         self.began.store(now, Ordering::Relaxed);
-        let Some(record) = keys::find(tx, &self.id)? else { return Ok(Claim::Run) };
+        let Some(record) = keys::find(&tx.until(self.waits_until), &self.id)? else { return Ok(Claim::Run) };
         if now >= record.committed_at.saturating_add(self.mark_kept) {
             return Ok(Claim::Run);
         }

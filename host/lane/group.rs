@@ -138,6 +138,8 @@ fn attempt(desk: &Desk, tx: &Tx, invocations: &[Arc<Invocation>], run: Run<'_>) 
         match tx.fate() {
             Fate::Open => replies.push(reply),
             Fate::Ended => return Err(Lost::With { before: index, reply: reply.and_then(|_| Err(went().into())) }),
+            // Whatever the handler made of it.
+            Fate::Away | Fate::Refused => return Err(Lost::With { before: index, reply: Err(away().into()) }),
             Fate::Again => return Err(Lost::Again),
             Fate::Parted => return Err(Lost::Parted),
         }
@@ -148,15 +150,23 @@ fn attempt(desk: &Desk, tx: &Tx, invocations: &[Arc<Invocation>], run: Run<'_>) 
     crate::crash_point!("before-commit");
     let committing = Instant::now();
     if let Err(error) = tx.commit() {
-        if tx.fate() == Fate::Again {
+        let fate = tx.fate();
+        if fate == Fate::Again {
             return Err(Lost::Again);
         }
         tracing::error!(%error, "COMMIT failed");
+        if fate == Fate::Refused {
+            return Err(Lost::With { before: replies.len().saturating_sub(1), reply: Err(error.into()) });
+        }
         return Err(Lost::Commit { ran: replies.len() });
     }
     desk.metrics.committed(replies.len(), committing.elapsed());
     crate::crash_point!("after-commit");
     Ok(replies)
+}
+
+fn away() -> Failure {
+    Failure::new(Code::Unavailable, "the database is too slow, or away; nothing was written, try again shortly")
 }
 
 fn went() -> Failure {

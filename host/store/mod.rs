@@ -25,6 +25,7 @@ macro_rules! verbs {
 pub mod deliveries;
 pub mod host_db;
 pub mod keys;
+mod notice;
 pub mod outbox;
 pub mod postgres;
 pub mod records;
@@ -37,6 +38,7 @@ pub mod tables;
 mod words;
 pub mod workflows;
 
+pub use notice::Notice;
 pub use session::{Access, Database, Fate, Hold, Shared, Tx};
 pub use stores::Stores;
 

@@ -4,8 +4,10 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::{fs, io};
 
+use tokio::sync::mpsc::UnboundedReceiver;
+
 use super::host_db::HostDb;
-use super::{Database, StoreError, postgres};
+use super::{Database, Notice, StoreError, postgres};
 use crate::config::{Settings, Store};
 
 /// All databases of a host.
@@ -27,7 +29,8 @@ impl Stores {
             Store::Sqlite => Stores::Sqlite(settings.data.clone()),
             Store::Postgres(url) => {
                 let (connections, lock_wait) = (settings.store_connections, settings.key_wait);
-                Stores::Postgres(postgres::Server::new(url, postgres::Limits { connections, lock_wait })?)
+                let limits = postgres::Limits { connections, lock_wait, answer: settings.store_timeout };
+                Stores::Postgres(postgres::Server::new(url, limits)?)
             }
         })
     }
@@ -74,6 +77,22 @@ impl Stores {
         }
         plugins.sort_unstable();
         Ok(plugins)
+    }
+
+    /// Tells the hosts that share these data, if there are any. It may get lost; they look for themselves now and then.
+    pub fn tell(&self, notice: &Notice) {
+        match self {
+            Stores::Sqlite(_) => {}
+            Stores::Postgres(server) => server.tell(notice.text()),
+        }
+    }
+
+    /// What other hosts tell from now on, as [`Notice::read`] reads it; `None` where there cannot be any.
+    pub fn listen(&self) -> Option<UnboundedReceiver<String>> {
+        match self {
+            Stores::Sqlite(_) => None,
+            Stores::Postgres(server) => Some(server.listen()),
+        }
     }
 
     /// Whether other hosts work on the same data.

@@ -10,6 +10,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::Object;
+use tokio_postgres::error::SqlState;
 use tokio_postgres::{Error, Row, Statement as Prepared};
 
 use super::{Access, Fate, StoreError};
@@ -24,6 +25,7 @@ pub mod deliveries;
 mod errors;
 pub mod host_db;
 pub mod keys;
+mod notices;
 pub mod outbox;
 pub mod records;
 pub mod schedules;
@@ -39,6 +41,9 @@ const CACHED_PARAMS: usize = 64;
 
 /// How long past a run's end its last query may take to be stopped.
 const GRACE: Duration = Duration::from_millis(200);
+
+/// What lets go of the locks of keys, when their transaction has ended.
+const UNLOCK: &str = "SELECT pg_advisory_unlock_all()";
 
 /// A number for an advisory lock.
 pub(super) fn number_of(parts: &[&str]) -> i64 {
@@ -80,6 +85,10 @@ enum Stage {
     Again,
     /// It is lost.
     Over,
+    /// It is lost, since the database was away, or too slow.
+    Away,
+    /// It is lost, since the database refused to commit it.
+    Refused,
 }
 
 /// A statement whose outcome is known before it runs.
@@ -207,6 +216,11 @@ impl Tx {
         Self { until: Some(until), ..self.clone() }
     }
 
+    /// The same hold without an end.
+    fn patient(&self) -> Self {
+        Self { until: None, ..self.clone() }
+    }
+
     fn is_current(&self) -> bool {
         self.generation == self.shared.generation.load(Ordering::SeqCst)
     }
@@ -220,13 +234,15 @@ impl Tx {
         match slot.stage {
             Stage::Wanted | Stage::Open => Fate::Open,
             Stage::Again => Fate::Again,
+            Stage::Away => Fate::Away,
+            Stage::Refused => Fate::Refused,
             Stage::Idle | Stage::Over => Fate::Ended,
         }
     }
 
     /// Does `work`, at most until the run's end.
     fn wait<R>(&self, work: impl Future<Output = R>) -> Result<R, tokio::time::error::Elapsed> {
-        let latest = Instant::now() + server::ANSWER + GRACE;
+        let latest = Instant::now() + self.shared.server.answer() + GRACE;
         let until = self.until.map_or(latest, |until| latest.min(until + GRACE));
         self.shared.server.wait(async { tokio::time::timeout_at(until.into(), work).await })
     }
@@ -251,7 +267,7 @@ impl Tx {
     fn connected(&self, slot: &mut Slot) -> Result<(), StoreError> {
         if slot.client.is_none() {
             let connected = self.shared.server.wait(self.shared.server.connect());
-            slot.client = Some(connected.inspect_err(|_| slot.stage = Stage::Over)?);
+            slot.client = Some(connected.inspect_err(|_| slot.stage = Stage::Away)?);
         }
         Ok(())
     }
@@ -295,7 +311,7 @@ impl Tx {
                 slot.stage = Stage::Open;
                 Ok(gave)
             }
-            Ok(Err(error)) => Err(self.failed(&mut slot, &error, explain)),
+            Ok(Err(error)) => Err(self.failed(&mut slot, &error, reads(text), explain)),
             Err(_) => {
                 // The connection is given up; the server is told, so that it does not work for nobody.
                 if let Some(client) = &slot.client {
@@ -303,14 +319,27 @@ impl Tx {
                     self.shared.server.cancel(cancel);
                 }
                 slot.close();
-                slot.stage = Stage::Over;
-                Err(StoreError::Slow("the database took too long; narrow the query, or try again".to_owned()))
+                let (stage, error) = if reads(text) {
+                    let error = "the database took too long; narrow the query, or try again";
+                    (Stage::Over, StoreError::Slow(error.to_owned()))
+                } else {
+                    (Stage::Away, errors::away())
+                };
+                slot.stage = stage;
+                Err(error)
             }
         }
     }
 
     /// Says what a failed statement means, and leaves the transaction usable or marks it as lost.
-    fn failed(&self, slot: &mut Slot, error: &Error, explain: impl Fn(&Error) -> StoreError) -> StoreError {
+    /// `reads`: a statement that may be at fault itself where it takes long.
+    fn failed(
+        &self,
+        slot: &mut Slot,
+        error: &Error,
+        reads: bool,
+        explain: impl Fn(&Error) -> StoreError,
+    ) -> StoreError {
         let kind = errors::kind(error);
         tracing::debug!(?kind, error = server::told(error), careful = slot.careful, "a statement failed");
         match kind {
@@ -333,19 +362,24 @@ impl Tx {
                     .map(|client| self.wait(async { client.batch_execute("ROLLBACK TO call; RELEASE call").await }));
                 slot.stage = if matches!(undone, Some(Ok(Ok(())))) { Stage::Open } else { Stage::Again };
             }
-            Kind::Late => slot.stage = Stage::Over,
+            Kind::Late if reads && error.code() == Some(&SqlState::QUERY_CANCELED) => slot.stage = Stage::Over,
+            Kind::Late => slot.stage = Stage::Away,
         }
-        if matches!(slot.stage, Stage::Again | Stage::Over) {
+        if slot.stage != Stage::Open {
             self.release(slot);
         }
-        if slot.stage == Stage::Again { gone() } else { explain(error) }
+        match slot.stage {
+            Stage::Again => gone(),
+            Stage::Away => errors::away(),
+            Stage::Idle | Stage::Wanted | Stage::Open | Stage::Over | Stage::Refused => explain(error),
+        }
     }
 
     /// Rolls back what is open and gives the connection back to the pool, or up where that fails.
     fn release(&self, slot: &mut Slot) {
         slot.pending.clear();
         let Some(client) = &slot.client else { return };
-        let clean = self.wait(async { client.batch_execute("ROLLBACK; SELECT pg_advisory_unlock_all()").await });
+        let clean = self.wait(async { client.batch_execute(&format!("ROLLBACK; {UNLOCK}")).await });
         match clean {
             Ok(Ok(())) => drop(slot.client.take()),
             Ok(Err(_)) | Err(_) => slot.close(),
@@ -365,7 +399,7 @@ impl Tx {
                 slot.stage = Stage::Wanted;
             }
             Stage::Wanted => slot.pending.clear(),
-            Stage::Idle | Stage::Again | Stage::Over => {}
+            Stage::Idle | Stage::Again | Stage::Over | Stage::Away | Stage::Refused => {}
         }
     }
 
@@ -396,6 +430,13 @@ impl Tx {
         }
     }
 
+    /// Whether this transaction is the only one that clears this plugin's tables; until it ends, others are not.
+    fn clears_alone(&self) -> Result<bool, StoreError> {
+        let lock = number_of(&["oncehost", "clear", &self.shared.plugin]);
+        let locked = self.query("SELECT pg_try_advisory_xact_lock($1)", &[Cell::Integer(lock)])?;
+        locked.first().map_or(Ok(false), |row| get::<bool>(row, 0))
+    }
+
     /// Runs a query of the host's own.
     fn query(&self, text: &str, params: &[Cell]) -> Result<Vec<Row>, StoreError> {
         match self.run(text, params, Want::Rows, errors::fault)? {
@@ -411,6 +452,11 @@ async fn give(client: &Object, prepared: &Prepared, params: &[Cell], want: Want)
         Want::Rows => client.query(prepared, &params).await.map(Gave::Rows),
         Want::Changed => client.execute(prepared, &params).await.map(Gave::Changed),
     }
+}
+
+/// Whether a statement only reads.
+fn reads(text: &str) -> bool {
+    text.starts_with("SELECT")
 }
 
 fn gone() -> StoreError {
