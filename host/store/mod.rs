@@ -38,6 +38,9 @@ pub mod tables;
 mod words;
 pub mod workflows;
 
+#[cfg(test)]
+mod leases_tests;
+
 pub use notice::Notice;
 pub use session::{Access, Database, Fate, Hold, Shared, Tx};
 pub use stores::Stores;

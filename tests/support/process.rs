@@ -104,21 +104,26 @@ impl Process {
     }
 
     /// The same, with its log going to `log`.
-    pub fn logging(mut command: Command, log: Stdio) -> Self {
+    pub fn logging(command: Command, log: Stdio) -> Self {
+        Self::try_logging(command, log).expect("the host says where it listens")
+    }
+
+    /// The same; `None` where the host ends before it listens.
+    pub fn try_logging(mut command: Command, log: Stdio) -> Option<Self> {
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let url = lines
-            .by_ref()
-            .map_while(Result::ok)
-            .find_map(|line| {
-                line.split_whitespace().find(|word| word.starts_with("http://127.0.0.1:")).map(str::to_owned)
-            })
-            .expect("the host says where it listens");
+        let url = lines.by_ref().map_while(Result::ok).find_map(|line| {
+            line.split_whitespace().find(|word| word.starts_with("http://127.0.0.1:")).map(str::to_owned)
+        });
+        let Some(url) = url else {
+            child.wait().unwrap();
+            return None;
+        };
         // Whatever else it prints is read, so that it never waits for a full pipe.
         let printed = Arc::new(Printed::default());
         let keeps = printed.clone();
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| keeps.add(line)));
-        Self { child: Some(child), url, agent: host::ureq_agent(), printed }
+        Some(Self { child: Some(child), url, agent: host::ureq_agent(), printed })
     }
 
     /// A host that somebody else started, to be called.

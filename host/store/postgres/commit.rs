@@ -72,7 +72,7 @@ impl Tx {
             Ok(Err(Sent::Before(error))) => Err(self.failed(&mut slot, &error, false, errors::fault)),
             Ok(Err(Sent::With(error))) if refuses(&error) => {
                 slot.careful = true;
-                slot.stage = if errors::is_full(&error) { Stage::Refused } else { Stage::Again };
+                slot.stage = if self.met_full(&error) { Stage::Refused } else { Stage::Again };
                 self.release(&mut slot);
                 Err(errors::fault(&error))
             }

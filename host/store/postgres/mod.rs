@@ -341,6 +341,7 @@ impl Tx {
         explain: impl Fn(&Error) -> StoreError,
     ) -> StoreError {
         let kind = errors::kind(error);
+        self.met_full(error);
         tracing::debug!(?kind, error = server::told(error), careful = slot.careful, "a statement failed");
         match kind {
             Kind::Again => {
@@ -373,6 +374,15 @@ impl Tx {
             Stage::Away => errors::away(),
             Stage::Idle | Stage::Wanted | Stage::Open | Stage::Over | Stage::Refused => explain(error),
         }
+    }
+
+    /// Whether the database has no room, which is noted.
+    fn met_full(&self, error: &Error) -> bool {
+        let full = errors::is_full(error);
+        if error.code() == Some(&SqlState::DISK_FULL) {
+            self.shared.server.is_full();
+        }
+        full
     }
 
     /// Rolls back what is open and gives the connection back to the pool, or up where that fails.

@@ -4,7 +4,7 @@ use std::collections::HashSet;
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod};
 use rustls_platform_verifier::ConfigVerifierExt;
@@ -29,6 +29,9 @@ pub(super) const HOST_SCHEMA: &str = "host";
 
 /// How long a connection may take to be made, or to become free.
 const CONNECT: Duration = Duration::from_secs(5);
+
+/// How long a database that had no room counts as full, unless it says so again.
+const FULL: Duration = Duration::from_secs(5);
 
 /// How often the database is asked whether it answers.
 const PULSE: Duration = Duration::from_secs(1);
@@ -56,6 +59,8 @@ pub struct Server {
     /// Where it is, without a password.
     place: String,
     pulse: Mutex<Result<(), String>>,
+    /// When it said last that its disk is full.
+    full: Mutex<Option<Instant>>,
     /// Schemas whose host tables are known to be at their newest version.
     ready: Mutex<HashSet<String>>,
     /// By what name this host knows what it told itself.
@@ -128,7 +133,9 @@ impl Server {
         let handle = runtime.handle().clone();
         let (runtime, ready, pulse) = (Mutex::new(Some(runtime)), Mutex::default(), Mutex::new(Ok(())));
         let (me, notices) = (uuid::Uuid::now_v7().to_string(), Arc::default());
-        let server = Arc::new(Self { config, limits, pool, tls, handle, runtime, place, pulse, ready, me, notices });
+        let full = Mutex::default();
+        let server =
+            Arc::new(Self { config, limits, pool, tls, handle, runtime, place, pulse, full, ready, me, notices });
         server.feel_pulse();
         server.tell_on();
         Ok(server)
@@ -239,7 +246,17 @@ impl Server {
     /// # Errors
     /// Why not.
     pub fn pulse(&self) -> Result<(), String> {
+        let full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        if full.is_some_and(|since| since.elapsed() < FULL) {
+            return Err("the database has no room left on its disk".to_owned());
+        }
+        drop(full);
         self.pulse.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes that it has no room.
+    pub(super) fn is_full(&self) {
+        *self.full.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
     async fn ping(&self) -> Result<(), String> {
