@@ -33,6 +33,9 @@ enum Armed {
     Message(From, usize, &'static str),
 }
 
+/// What keyed calls begin with.
+pub const KEYED: &str = "SELECT pg_advisory_lock";
+
 /// What is done to all connections.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mode {
@@ -54,7 +57,7 @@ struct Control {
     mode: Mode,
     /// Rises with each change of the mode.
     change: usize,
-    turns: usize,
+    turns: Vec<usize>,
 }
 
 type Shared = Arc<(Mutex<Control>, Condvar)>;
@@ -73,7 +76,7 @@ impl Proxy {
     pub fn new(cluster: &Path) -> Self {
         let folder = tempfile::tempdir().unwrap();
         let listener = UnixListener::bind(folder.path().join(".s.PGSQL.5432")).unwrap();
-        let control = Control { armed: None, mode: Mode::Pass, change: 0, turns: 0 };
+        let control = Control { armed: None, mode: Mode::Pass, change: 0, turns: Vec::new() };
         let shared: Shared = Arc::new((Mutex::new(control), Condvar::new()));
         let (server, of) = (cluster.join(".s.PGSQL.5432"), shared.clone());
         std::thread::spawn(move || {
@@ -114,13 +117,14 @@ impl Proxy {
 
     pub fn set(&self, mode: Mode) {
         let mut control = lock(&self.shared);
-        (control.mode, control.change, control.turns) = (mode, control.change + 1, 0);
+        (control.mode, control.change) = (mode, control.change + 1);
+        control.turns.clear();
         self.shared.1.notify_all();
     }
 
-    /// Turns since the mode was set.
-    pub fn turns(&self) -> usize {
-        lock(&self.shared).turns
+    /// The turns of each keyed call since the mode was set, from the look at its key to the end of its COMMIT.
+    pub fn turns(&self) -> Vec<usize> {
+        lock(&self.shared).turns.clone()
     }
 }
 
@@ -139,6 +143,9 @@ struct Line {
     /// When the host was heard last, and whether it has been answered since.
     heard: Option<Instant>,
     spoke: bool,
+    /// Turns of the keyed call of the moment, and whether its COMMIT was sent.
+    turns: Option<usize>,
+    commits: bool,
 }
 
 impl Line {
@@ -246,8 +253,16 @@ fn wait(from: From, shared: &Shared, line: &Mutex<Line>) -> bool {
                 while let Some(until) = until().filter(|until| *until > Instant::now()) {
                     pause(until);
                 }
-                if std::mem::take(&mut line.lock().unwrap().spoke) {
-                    lock(shared).turns += 1;
+                let mut line = line.lock().unwrap();
+                if std::mem::take(&mut line.spoke)
+                    && let Some(turns) = line.turns.as_mut()
+                {
+                    *turns += 1;
+                }
+                if line.commits
+                    && let Some(turns) = line.turns.take()
+                {
+                    lock(shared).turns.push(turns);
                 }
             }
             true
@@ -265,6 +280,11 @@ fn pause(until: Instant) {
 fn cut(from: From, message: &[u8], shared: &Shared, line: &Mutex<Line>) -> bool {
     let mut line = line.lock().unwrap();
     let statement = if from == From::Host { line.statement(message) } else { None };
+    match statement.as_deref() {
+        Some(text) if text.starts_with(KEYED) => (line.turns, line.commits) = (Some(0), false),
+        Some("COMMIT") => line.commits = true,
+        Some(_) | None => {}
+    }
     let mut control = lock(shared);
     if control.mode == Mode::Deaf && statement.as_ref().is_some_and(|text| text.starts_with("LISTEN")) {
         return true;

@@ -9,10 +9,13 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::host::{self, Answer};
+use super::rows;
 
 /// Folders for plugins and data.
 pub struct Folders {
     folder: TempDir,
+    /// Where the data are, if not in the folder.
+    store: Option<String>,
 }
 
 impl Folders {
@@ -22,7 +25,12 @@ impl Folders {
         for (path, text) in files {
             host::write(&folder.path().join("plugins").join(path.as_ref()), text.as_ref());
         }
-        Self { folder }
+        Self { folder, store: None }
+    }
+
+    /// The same with the data on this Postgres.
+    pub fn on(self, url: impl Into<Option<String>>) -> Self {
+        Self { store: url.into(), ..self }
     }
 
     /// Folders without a plugin.
@@ -55,12 +63,32 @@ impl Folders {
             .env_remove("ONCEHOST_LONG")
             .env_remove("ONCEHOST_SEED")
             .current_dir(self.folder.path());
+        if let Some(url) = &self.store {
+            // What a dead host held is soon taken over.
+            command.env("ONCEHOST_STORE", url).env("ONCEHOST_LEASE", "1s");
+        }
         command
     }
 
     /// `oncehost dev --apply-schema` on these folders, once it answers.
     pub fn dev(&self) -> Process {
         Process::start(self.command(&["dev", "--apply-schema"]))
+    }
+
+    /// What a query finds among the data of a plugin, on any database.
+    pub fn rows(&self, plugin: &str, sql: &str) -> Vec<Vec<serde_json::Value>> {
+        match &self.store {
+            None => rows::sqlite(&self.database(plugin), sql),
+            Some(url) => {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                runtime.block_on(rows::postgres(url, plugin, sql))
+            }
+        }
+    }
+
+    /// Whether the data are on Postgres.
+    pub fn is_on_postgres(&self) -> bool {
+        self.store.is_some()
     }
 
     /// A plugin's database.
