@@ -94,7 +94,9 @@ impl Voice {
 
 /// Compares versions as Semantic Versioning does, as far as plugins write them.
 fn order(one: &str, other: &str) -> Ordering {
-    fn parts(version: &str) -> (Vec<u64>, Option<Vec<Result<u64, &str>>>) {
+    /// What stands behind the `-`: numbers and words.
+    type Before<'a> = Option<Vec<Result<u64, &'a str>>>;
+    fn parts(version: &str) -> (Vec<u64>, Before<'_>) {
         let version = version.split('+').next().unwrap_or_default();
         let (numbers, before) = version.split_once('-').map_or((version, None), |(it, before)| (it, Some(before)));
         let numbers = numbers.split('.').map(|number| number.parse().unwrap_or(0)).collect();

@@ -150,7 +150,6 @@ async fn keyed(
         }),
         None => Box::new(Unrecorded),
     };
-    let now = run.now;
     let invocation = Invocation {
         run: invoke::Run::Entry(action.entry),
         input_fault,
@@ -170,7 +169,7 @@ async fn keyed(
             key,
             invocation: run.invocation,
             origin: run.origin,
-            now,
+            now: run.now,
             may_write: action.kind == Kind::Write,
             ids: app.ids.clone(),
             desk: app.flows.desk.clone(),

@@ -134,6 +134,32 @@ fn host_with_the_newer_version_decides_who_subscribes() {
 }
 
 #[test]
+fn delivery_that_only_the_newer_version_knows_is_left_to_its_hosts_when_it_is_lost() {
+    use crate::support::host::START;
+    let url = postgres::database();
+    let new = host_with(&url, &second(), "hear", |_| {});
+    let old = host_with(&url, TALK, "hear", |_| {});
+    let claimed = format!(
+        "INSERT INTO _oncehost_deliveries (event_id, subscription, operation, handler, tenant, source, sender_id, type, \
+         event, state, attempts, lost, due_at, owner, lease_until, created_at) VALUES ('e', 'more events/keep', \
+         'hear/event:keep', 'keep', 'dev', 's', 'e', 'more', '{{\"id\":\"e\",\"data\":{{\"what\":\"x\"}}}}', 'running', 20, 0, {START}, \
+         'gone', {START} + 1000, {START})"
+    );
+    new.rows("hear", &claimed);
+    let state = || new.rows("hear", "SELECT state FROM _oncehost_deliveries")[0][0].clone();
+    // By the older version's count it would be dead.
+    old.clock.advance(2_000);
+    old.drain();
+    assert_eq!(state(), "running");
+    old.clock.advance(60_000);
+    old.drain();
+    assert_eq!(state(), "waiting", "nobody came for it: it waits, and is not given up");
+    new.clock.advance(62_000);
+    new.drain();
+    assert_eq!((state(), new.count("hear", "heard")), (json!("done"), 1));
+}
+
+#[test]
 fn newer_version_takes_its_say_back_from_an_older_one_that_did_not_see_it() {
     let url = postgres::database();
     let new = host_with(&url, &second(), "hear", |_| {});

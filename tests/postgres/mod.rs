@@ -28,6 +28,15 @@ export function handle(input: { name: string }, ctx: any) {
   if (!made.ok) throw made.error
   return { claimed: made.data.created }
 }
+//- /shop/handlers/tell.ts
+// Its event has a key that it chose.
+export function handle(input: { code: string }) {
+  const made = store.createIfAbsent('item', { code: input.code }, ['code'])
+  if (!made.ok) throw made.error
+  const sent = notify.publish('item.added', { code: input.code }, { eventKey: `added:${input.code}` })
+  if (!sent.ok) throw sent.error
+  return { created: made.data.created, already: sent.data.already }
+}
 //- /shop/handlers/put.ts
 // A row each time it runs.
 export function handle(input: { name: string }, ctx: any) {

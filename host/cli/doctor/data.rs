@@ -1,5 +1,7 @@
 //! What is in the data folder and in the plugins folder.
 
+use std::collections::BTreeSet;
+
 use serde_json::Value as Json;
 
 use super::Finding;
@@ -8,6 +10,7 @@ use crate::clock::{Clock, Millis};
 use crate::config::Settings;
 use crate::plugin::{Plugin, Registry};
 use crate::schema::State;
+use crate::store::host_db::{HostRow, Subscribed};
 use crate::store::sqlite::health::{self, Health};
 use crate::store::{Access, Database, StoreError, Stores, tables};
 
@@ -17,7 +20,7 @@ const WAITING: i64 = 100_000;
 /// Every database, and when the newest record in any of them was committed.
 pub(super) fn databases(settings: &Settings, now: Millis) -> (Vec<Finding>, Option<Millis>) {
     if !settings.store.is_files() {
-        return (vec![server(settings)], None);
+        return (server(settings), None);
     }
     let found = match backup::databases(&settings.data) {
         Ok(found) => found,
@@ -44,16 +47,45 @@ fn aside<R: Send>(work: impl FnOnce() -> R + Send) -> Option<R> {
     std::thread::scope(|scope| scope.spawn(work).join().ok())
 }
 
-/// The database on a server.
-fn server(settings: &Settings) -> Finding {
+/// The database on a server, and the hosts that share it.
+fn server(settings: &Settings) -> Vec<Finding> {
     let fix = "check that it runs, and the store setting's host, port, user and password";
-    match aside(|| Stores::new(settings).and_then(|stores| stores.host_db().map(drop))) {
-        Some(Ok(())) => {
-            Finding::ok("database", "Postgres answers; its own health, its disk and its backups are not looked at")
+    let lease = crate::clock::millis(settings.lease);
+    let look = || -> Result<Vec<Finding>, StoreError> {
+        let db = Stores::new(settings)?.host_db()?;
+        let now = crate::clock::SystemClock.now();
+        let skew = db.clock()?.map_or(0, |theirs| (theirs - now).abs());
+        Ok(others(&db.hosts(now.saturating_sub(lease))?, &db.subscriptions()?, skew))
+    };
+    match aside(look) {
+        Some(Ok(findings)) => {
+            let ok = "Postgres answers; its own health, its disk and its backups are not looked at";
+            [Finding::ok("database", ok)].into_iter().chain(findings).collect()
         }
-        Some(Err(error)) => Finding::fail("database", error.to_string(), fix),
-        None => Finding::fail("database", "it could not be looked at", fix),
+        Some(Err(error)) => vec![Finding::fail("database", error.to_string(), fix)],
+        None => vec![Finding::fail("database", "it could not be looked at", fix)],
     }
+}
+
+/// The longest that this machine's clock and the database's may differ, in milliseconds.
+const SKEW: Millis = 2_000;
+
+/// What is to be said of the hosts that share a database, `skew` milliseconds beside its clock.
+fn others(hosts: &[HostRow], subscriptions: &[Subscribed], skew: Millis) -> Vec<Finding> {
+    let mut findings = vec![Finding::ok("hosts", format!("{} share this database now", hosts.len()))];
+    if skew > SKEW {
+        let text = format!("this machine's clock and the database's differ by {skew} ms");
+        let fix = "set the clocks by NTP on all machines: leases rest on clocks that agree";
+        findings.push(Finding::warn("clock", text, fix));
+    }
+    let open = subscriptions.iter().filter(|it| it.ended_at.is_none()).map(|it| it.plugin.as_str());
+    let missing: BTreeSet<&str> = open.filter(|id| !hosts.iter().any(|it| it.plugins.contains_key(*id))).collect();
+    for plugin in missing.into_iter().filter(|_| !hosts.is_empty()) {
+        let text = "it has subscriptions, and no host that runs has it: its events wait";
+        let fix = "start a host that has it; or, to end them, load it without its subscriptions once";
+        findings.push(Finding::warn("plugin", text, fix).of(plugin));
+    }
+    findings
 }
 
 const RESTORE: &str = "stop the host, move the file away (with its -wal and -shm), and restore it from a backup: `oncehost restore` \
@@ -148,4 +180,33 @@ fn served(host: &Json, plugin: &Plugin) -> Option<Finding> {
         None => "the running host does not serve it",
     };
     Some(Finding::warn("plugin", text, "run `oncehost plugin reload`, or restart the host"))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn plugins_that_wait_for_a_host_are_named_and_clocks_that_differ() {
+        let host = |plugin: &str| HostRow {
+            id: "a".to_owned(),
+            version: "1".to_owned(),
+            plugins: [(plugin.to_owned(), "1.0.0".to_owned())].into(),
+            started_at: 0,
+            seen_at: 0,
+        };
+        let subscribed = Subscribed {
+            plugin: "ear".to_owned(),
+            name: "heard events/keep".to_owned(),
+            folder: "ear".to_owned(),
+            event_type: "heard".to_owned(),
+            handler: "keep".to_owned(),
+            filter: None,
+            by_subject: false,
+            ended_at: None,
+        };
+        let count = |hosts: &[HostRow], skew| others(hosts, std::slice::from_ref(&subscribed), skew).len();
+        assert_eq!([count(&[host("ear")], 0), count(&[host("mouth")], 0), count(&[], 0)], [1, 2, 1]);
+        assert_eq!(count(&[host("ear")], SKEW + 1), 2);
+    }
 }

@@ -1,10 +1,12 @@
 //! The last round trip of a transaction: what was kept back, and COMMIT.
 
+use std::sync::atomic::Ordering;
+
 use futures_util::future::join_all;
 use tokio_postgres::Error;
-use tokio_postgres::error::Severity;
+use tokio_postgres::error::{Severity, SqlState};
 
-use super::{Stage, StoreError, Tx, UNLOCK, Want, errors, give, gone};
+use super::{Stage, StoreError, Tx, UNLOCK, WARY, Want, errors, give, gone};
 
 /// When an error came that ended a commit.
 enum Sent {
@@ -71,6 +73,9 @@ impl Tx {
             }
             Ok(Err(Sent::Before(error))) => Err(self.failed(&mut slot, &error, false, errors::fault)),
             Ok(Err(Sent::With(error))) if refuses(&error) => {
+                if error.code() == Some(&SqlState::UNIQUE_VIOLATION) {
+                    self.shared.wary.store(WARY, Ordering::Relaxed);
+                }
                 slot.careful = true;
                 slot.stage = if self.met_full(&error) { Stage::Refused } else { Stage::Again };
                 self.release(&mut slot);

@@ -5,7 +5,7 @@
 //! savepoint at first; when one fails, the whole invocation runs again with savepoints, so that a failed call leaves the
 //! transaction usable. The same way back serves serialization failures and connections that are gone.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
@@ -60,7 +60,12 @@ pub struct Shared {
     access: Access,
     slot: Mutex<Slot>,
     generation: AtomicU64,
+    /// How many more events are looked for before they are published, since one was there already.
+    wary: AtomicU32,
 }
+
+/// How many that are.
+const WARY: u32 = 100;
 
 /// The transaction of the moment.
 #[derive(Default)]
@@ -117,12 +122,18 @@ impl Shared {
     /// When the database cannot be reached, or was written by a newer version.
     pub fn open(server: &Arc<Server>, plugin: &str, access: Access) -> Result<Arc<Self>, StoreError> {
         server.wait(server.make_ready(plugin))?;
-        let (slot, generation) = (Mutex::default(), AtomicU64::new(0));
-        Ok(Arc::new(Self { server: server.clone(), plugin: plugin.to_owned(), access, slot, generation }))
+        let (slot, generation, wary) = (Mutex::default(), AtomicU64::new(0), AtomicU32::new(0));
+        Ok(Arc::new(Self { server: server.clone(), plugin: plugin.to_owned(), access, slot, generation, wary }))
     }
 
     fn lock(&self) -> MutexGuard<'_, Slot> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether events of late were there already; counts one more.
+    fn is_wary(&self) -> bool {
+        let less = |left: u32| left.checked_sub(1);
+        self.wary.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 
     /// Keeps the connection from every holder; `None` while a host call uses it.
