@@ -280,6 +280,11 @@ fn pause(until: Instant) {
 fn cut(from: From, message: &[u8], shared: &Shared, line: &Mutex<Line>) -> bool {
     let mut line = line.lock().unwrap();
     let statement = if from == From::Host { line.statement(message) } else { None };
+    if let Some(text) = &statement
+        && std::env::var_os("DEBUGTURNS").is_some()
+    {
+        eprintln!("{:p} {} {}", &*line, message[0] as char, &text[..text.len().min(60)]);
+    }
     match statement.as_deref() {
         Some(text) if text.starts_with(KEYED) => (line.turns, line.commits) = (Some(0), false),
         Some("COMMIT") => line.commits = true,

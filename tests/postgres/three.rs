@@ -371,7 +371,9 @@ fn host_that_was_paused_past_its_leases_does_no_harm_when_it_goes_on() {
                         if answer.status == 200 {
                             break answer;
                         }
-                        assert!(matches!(answer.status, 409 | 503), "{}", answer.body);
+                        // A run that was paused is past its time when it goes on.
+                        let late = answer.error() == "LIMIT";
+                        assert!(late || matches!(answer.status, 409 | 503), "{}", answer.body);
                     };
                     assert!(answer.json()["data"]["workflow"].is_string());
                 }

@@ -6,7 +6,8 @@ use futures_util::future::join_all;
 use tokio_postgres::Error;
 use tokio_postgres::error::{Severity, SqlState};
 
-use super::{Stage, StoreError, Tx, UNLOCK, WARY, Want, errors, give, gone};
+use super::run::give;
+use super::{Stage, StoreError, Tx, UNLOCK, WARY, Want, errors, gone};
 
 /// When an error came that ended a commit.
 enum Sent {
