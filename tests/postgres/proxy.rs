@@ -280,17 +280,15 @@ fn pause(until: Instant) {
 fn cut(from: From, message: &[u8], shared: &Shared, line: &Mutex<Line>) -> bool {
     let mut line = line.lock().unwrap();
     let statement = if from == From::Host { line.statement(message) } else { None };
-    if let Some(text) = &statement
-        && std::env::var_os("DEBUGTURNS").is_some()
-    {
-        eprintln!("{:p} {} {}", &*line, message[0] as char, &text[..text.len().min(60)]);
-    }
+    let mut control = lock(shared);
     match statement.as_deref() {
-        Some(text) if text.starts_with(KEYED) => (line.turns, line.commits) = (Some(0), false),
+        Some(text) if text.starts_with(KEYED) => {
+            line.turns = matches!(control.mode, Mode::Turns(_)).then_some(0);
+            line.commits = false;
+        }
         Some("COMMIT") => line.commits = true,
         Some(_) | None => {}
     }
-    let mut control = lock(shared);
     if control.mode == Mode::Deaf && statement.as_ref().is_some_and(|text| text.starts_with("LISTEN")) {
         return true;
     }
