@@ -25,6 +25,7 @@ pub mod cloudevent;
 mod delivery;
 pub mod ingest;
 mod others;
+mod passing;
 mod relay;
 mod rounds;
 mod schedule;

@@ -61,19 +61,19 @@ struct Cursor {
 /// # Errors
 /// `VALIDATION`; when a database cannot be read.
 pub async fn list(app: &Arc<App>, query: Query) -> Result<Json, Failure> {
-    let wrong = |text: String| Failure::new(Code::Validation, text);
     if let Some(status) = query.status.as_deref().filter(|status| !STATUSES.contains(status)) {
-        return Err(wrong(format!("there is no status {status:?}; there are {}", STATUSES.join(", "))));
+        return Err(Failure::field("status", format!("must be one of {}, not {status:?}", STATUSES.join(", "))));
     }
     let limit = query.limit.unwrap_or(100);
     if !(1..=1000).contains(&limit) {
-        return Err(wrong(format!("limit is a whole number from 1 to 1000, it is {limit}")));
+        return Err(Failure::field("limit", format!("must be a whole number from 1 to 1000, not {limit}")));
     }
     let cursor: Option<Cursor> = match &query.cursor {
         None => None,
         Some(text) => {
             let read = URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-            Some(read.ok_or_else(|| wrong("cursor is none that a page gave: leave it out to begin anew".to_owned()))?)
+            let wrong = || Failure::field("cursor", "is none that a page gave; leave it out to begin anew");
+            Some(read.ok_or_else(wrong)?)
         }
     };
     on_a_thread(app, move |app| page(app, &query, databases(app, query.plugin.as_deref())?, cursor, limit)).await

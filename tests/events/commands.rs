@@ -47,8 +47,8 @@ fn dead_letters_are_listed_shown_tried_and_given_up_with_or_without_a_host() {
         let (code, told) = run(&folders, &["replay", &event_id, "--dry-run"]);
         assert_eq!(code, Some(0));
         assert!(told.contains("failed: discarded by the handler") && told.ends_with("nothing was kept\n"), "{told}");
-        assert_eq!(run(&folders, &["replay"]).0, Some(1), "it must say which");
-        assert_eq!(run(&folders, &["list", "--since", "monday"]).0, Some(1));
+        assert_eq!(run(&folders, &["replay"]).0, Some(2), "it must say which");
+        assert_eq!(run(&folders, &["list", "--since", "monday"]).0, Some(2));
         assert_eq!(json(&folders, &["list", "--plugin", "other"])["events"], json!([]));
     };
     check();

@@ -379,7 +379,7 @@
       };
     },
     // Instantiates the modules and calls the export. A missing export is told by a string.
-    start(begin, entry, name, input, ctx) {
+    start(begin, entry, name, input, facts) {
       const space = begin()(entry);
       const handler = space[name];
       if (typeof handler !== "function") {
@@ -387,11 +387,19 @@
           `the module exports no function '${name}': write 'export function ${name}(input, ctx) { … }'`,
         );
       }
-      ctx.stableId = stableId;
-      // A value with `then` counts as a promise, as it does for `await`.
-      deepFreeze(ctx.user);
-      deepFreeze(ctx.settings);
+      const ctx = {
+        tenantId: facts[0],
+        user: deepFreeze(facts[6] ?? null),
+        pluginId: facts[1],
+        action: facts[2],
+        invocationId: facts[3],
+        settings: deepFreeze(facts[7] ?? {}),
+        now: facts[4],
+        stableId,
+      };
+      if (facts[5] !== undefined) ctx.idempotencyKey = facts[5];
       const result = handler(input, freeze(ctx));
+      // A value with `then` counts as a promise, as it does for `await`.
       return typeof result === "object" && result !== null && typeof result.then === "function"
         ? Promise.resolve(result)
         : result;

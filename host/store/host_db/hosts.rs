@@ -41,17 +41,6 @@ impl HostDb {
         }
     }
 
-    /// What time it is where the database is, for a comparison; `None` where that is here.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub fn clock(&self) -> Result<Option<Millis>, StoreError> {
-        match self {
-            HostDb::Sqlite(_) => Ok(None),
-            HostDb::Postgres(db) => db.clock().map(Some),
-        }
-    }
-
     /// Strikes a host off that ends, and those that were not seen since `before`.
     ///
     /// # Errors

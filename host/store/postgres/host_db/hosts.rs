@@ -39,15 +39,6 @@ impl HostDb {
         hosts.collect()
     }
 
-    /// What time it is there.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub fn clock(&self) -> Result<Millis, StoreError> {
-        let sql = "SELECT (extract(epoch FROM clock_timestamp()) * 1000)::bigint";
-        self.query(sql.to_owned(), Vec::new())?.first().map_or(Ok(0), |row| get(row, 0))
-    }
-
     /// Strikes a host off that ends, and those that were not seen since `before`.
     ///
     /// # Errors
