@@ -62,7 +62,7 @@ impl Engine {
             position: None,
         };
         let runtime = Runtime::new().map_err(|error| no_room(error.to_string()))?;
-        runtime.set_memory_limit(limits.memory);
+        runtime.set_memory_limit(limits.memory.saturating_add(super::limits::SPARE));
         runtime.set_gc_threshold(limits.memory / 4);
         runtime.set_max_stack_size(limits.stack);
         let context = Context::full(&runtime).map_err(|error| no_room(error.to_string()))?;

@@ -17,6 +17,7 @@ mod hunt;
 mod realm;
 mod results;
 mod runs;
+mod sweep;
 mod thrown;
 mod web;
 
