@@ -5,7 +5,7 @@ use std::fs::{self, File};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use crate::auth::Auth;
 use crate::backup::{self, BackupError};
@@ -118,12 +118,14 @@ impl App {
         stores.check_plugins(&loaded, registry.broken.is_empty()).map_err(StartError)?;
         let host_db = Arc::new(stores.host_db().map_err(failed)?);
         let auth = Auth::open(&settings, host_db.clone(), clock.clone()).map_err(StartError)?;
-        let events = Events::open(&host_db, &registry, clock.now(), ids.as_ref());
+        let (me, shared) = (ids.rising(clock.now()).to_string(), stores.is_shared());
+        let events = Events::open(&host_db, &registry, clock.now(), me.clone(), settings.lease, shared);
         let events = events.map_err(|failure| StartError(failure.detail))?;
         let watchdog = Watchdog::start().map_err(|error| StartError(format!("no thread can be started: {error}")))?;
         let (spans, exporter) = settings.otlp_endpoint.as_deref().map(trace::exporter).unzip();
         let metrics = Arc::new(Metrics::default());
-        let flows = Flows::new(ids.rising(clock.now()).to_string(), settings.lease);
+        let patience = if shared { settings.lease } else { Duration::ZERO };
+        let flows = Flows::new(me, settings.lease, patience);
         let lane_settings = LaneSettings {
             queue: settings.queue,
             idle: settings.lane_idle,
@@ -292,6 +294,13 @@ impl App {
         let lanes: Vec<_> = self.lanes().values().cloned().collect();
         for lane in lanes {
             lane.close(deadline).await;
+        }
+        if self.stores.is_shared() {
+            let (db, left, now) = (self.host_db.clone(), self.events.leave(), self.clock.now());
+            let left = tokio::task::spawn_blocking(move || left(&db, now)).await;
+            if let Ok(Err(error)) = left {
+                tracing::debug!(%error, "the other hosts could not be told that this one ends");
+            }
         }
         self.stores.close();
         if self.lanes().values().all(|lane| lane.threads() == 0) {

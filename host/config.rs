@@ -34,6 +34,10 @@ pub struct Settings {
     pub stores: Placement,
     /// Connections to one Postgres database at a time, for all plugins there.
     pub store_connections: usize,
+    /// The longest that an answer of the store's database is waited for; SQLite has its own limits.
+    pub store_timeout: Duration,
+    /// How often a host that shares its store with others looks for work that they left.
+    pub look_every: Duration,
     /// `dev` instead of `serve`: no credentials, tenant `dev`, causes of script errors in replies; its flag.
     pub dev: bool,
     pub apply_schema: bool,
@@ -107,6 +111,8 @@ impl Default for Settings {
             store: Store::Sqlite,
             stores: Placement::new(),
             store_connections: 32,
+            store_timeout: Duration::from_secs(30),
+            look_every: Duration::from_secs(2),
             dev: false,
             apply_schema: false,
             client_types: None,
@@ -346,12 +352,14 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 type Setter = fn(&mut Settings, &str) -> Result<(), String>;
 
 /// Every setting by its name.
-const SETTINGS: [(&str, Setter); 36] = [
+const SETTINGS: [(&str, Setter); 38] = [
     ("plugins", |s, v| folder(v).map(|v| s.plugins = v)),
     ("data", |s, v| folder(v).map(|v| s.data = v)),
     ("listen", |s, v| address(v).map(|v| s.listen = v)),
     ("store", |s, v| store::store(v).map(|v| s.store = v)),
     ("store_connections", |s, v| count(v).map(|v| s.store_connections = v)),
+    ("store_timeout", |s, v| time_limit(v).map(|v| s.store_timeout = v)),
+    ("look_every", |s, v| time_limit(v).map(|v| s.look_every = v)),
     ("origins", |s, v| access::origins(v).map(|v| s.origins = v)),
     ("public", |s, v| access::public(v).map(|v| s.public = v)),
     ("auth_jwt_jwks", |s, v| access::jwks(v).map(|v| s.jwt.jwks = v)),

@@ -21,6 +21,7 @@ use crate::config::Settings;
 use crate::events;
 use crate::http::{self, Door};
 use crate::ids::SystemIds;
+use crate::store::Notice;
 use crate::trace::Exporter;
 
 /// The name of the local socket in the data folder.
@@ -38,8 +39,8 @@ const MANY_FILES: u64 = 4096;
 /// record's age by itself.
 const CLEAR_FIRST: Duration = Duration::from_secs(60);
 const CLEAR_EVERY: Duration = Duration::from_secs(600);
-/// How often steps are looked for that other hosts have left.
-const LOOK_EVERY: Duration = Duration::from_secs(2);
+/// Within one lease, a host shows this many times that it lives.
+const BEATS: u32 = 3;
 /// How often the tokens are read again where other hosts change them too.
 const TOKENS_EVERY: Duration = Duration::from_secs(1);
 
@@ -132,6 +133,8 @@ impl Server {
                 () = app.auth.keep_fresh() => {}
                 () = follow_tokens(&app), if app.stores.is_shared() => {}
                 () = look_after_others(&app), if app.stores.has_server() => {}
+                () = hear_others(&app) => {}
+                () = show_life(&app), if app.stores.is_shared() => {}
                 () = app.flows.run(&app) => {}
             }
             app.close().await;
@@ -171,7 +174,7 @@ async fn clear_now_and_then(app: &Arc<App>, first: Duration, every: Duration) {
 /// Looks again and again for events and steps of workflows that other hosts began: where one of these hosts is gone, its
 /// claims run out, and nobody says so.
 async fn look_after_others(app: &Arc<App>) {
-    let mut rounds = tokio::time::interval(LOOK_EVERY);
+    let mut rounds = tokio::time::interval(app.settings.look_every);
     rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
     loop {
         rounds.tick().await;
@@ -181,6 +184,36 @@ async fn look_after_others(app: &Arc<App>) {
         with_flows.for_each(|plugin| app.flows.nudge(&plugin.id));
         if let Err(failure) = events::look_after_others(app).await {
             tracing::warn!("events of other hosts could not be looked for: {failure}");
+        }
+    }
+}
+
+/// Goes to work at once where another host says that there is some.
+async fn hear_others(app: &Arc<App>) {
+    let Some(mut told) = app.stores.listen() else { return std::future::pending().await };
+    while let Some(text) = told.recv().await {
+        match Notice::read(&text) {
+            Some(Notice::Steps(plugin)) => app.flows.nudge(&plugin),
+            Some(Notice::Arrived(plugin)) => app.events.arrived(&plugin),
+            Some(Notice::Heard) => {
+                if let Err(failure) = events::hear(app).await {
+                    tracing::debug!("what another host brought is heard later: {failure}");
+                }
+            }
+            None => {}
+        }
+    }
+    std::future::pending().await
+}
+
+/// Says again and again that this host lives.
+async fn show_life(app: &Arc<App>) {
+    let mut rounds = tokio::time::interval((app.settings.lease / BEATS).max(Duration::from_millis(1)));
+    rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        rounds.tick().await;
+        if let Err(failure) = events::beat(app).await {
+            tracing::warn!("the other hosts could not be told that this one lives: {failure}");
         }
     }
 }

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 
 use crate::support::long;
 use crate::support::process::{Folders, Process};
-use crate::support::shop::folders as shop;
+use crate::support::shop::{all_folders, folders as shop};
 
 /// Callers that send beside each other.
 const CALLERS: usize = 8;
@@ -47,15 +47,15 @@ fn load(host: &Process, round: usize, ledger: &Mutex<Ledger>, acknowledged: impl
 
 /// After a restart: what was acknowledged is there once, and retrying every key changes nothing of it.
 fn examine(folders: &Folders, ledger: &Ledger) {
-    let database = folders.database("shop");
     let column = |sql: &str| -> Vec<String> {
-        let mut statement = database.prepare(sql).unwrap();
-        statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+        folders.rows("shop", sql).iter().map(|row| row[0].as_str().unwrap().to_owned()).collect()
     };
-    let check: Vec<String> = column("PRAGMA integrity_check");
-    assert_eq!(check, ["ok"]);
+    let payload = if folders.is_on_postgres() { "payload::json" } else { "payload" };
+    if !folders.is_on_postgres() {
+        assert_eq!(column("PRAGMA integrity_check"), ["ok"]);
+    }
     let (rows, keys) = (column("SELECT code FROM item"), column("SELECT key FROM _oncehost_keys"));
-    let events = column("SELECT json_extract(payload, '$.code') FROM _oncehost_events");
+    let events = column(&format!("SELECT {payload} ->> 'code' FROM _oncehost_events"));
     let set: BTreeSet<_> = rows.iter().collect();
     assert_eq!(set.len(), rows.len(), "no row twice");
     assert_eq!(set, keys.iter().collect(), "rows and keys commit together");
@@ -79,8 +79,11 @@ fn retry_all(host: &Process, ledger: &mut Ledger) {
 
 #[test]
 fn acknowledged_calls_survive_kill_at_random_moments_under_load() {
+    all_folders().iter().for_each(kill_at_random_moments);
+}
+
+fn kill_at_random_moments(folders: &Folders) {
     let rounds = long(6, 200);
-    let folders = shop();
     let mut ledger = Ledger::new();
     let mut random = 0x9e37_79b9_u32;
     for round in 0..rounds {
@@ -96,20 +99,14 @@ fn acknowledged_calls_survive_kill_at_random_moments_under_load() {
             }
         });
         ledger = now.into_inner().unwrap();
-        examine(&folders, &ledger);
+        examine(folders, &ledger);
         if round % 10 == 9 || round + 1 == rounds {
             let host = folders.dev();
             retry_all(&host, &mut ledger);
             retry_all(&host, &mut ledger);
             assert_eq!(host.terminate().code(), Some(0));
-            examine(&folders, &ledger);
-            assert_eq!(
-                folders
-                    .database("shop")
-                    .query_row("SELECT count(*) FROM item", [], |row| row.get::<_, i64>(0))
-                    .unwrap(),
-                i64::try_from(ledger.len()).unwrap()
-            );
+            examine(folders, &ledger);
+            assert_eq!(folders.rows("shop", "SELECT count(*) FROM item")[0][0], ledger.len());
         }
     }
 }
@@ -117,8 +114,8 @@ fn acknowledged_calls_survive_kill_at_random_moments_under_load() {
 #[test]
 fn acknowledged_calls_survive_kill_at_named_points() {
     for point in ["in-invocation", "before-commit", "after-commit", "before-replies"] {
-        for nth in long(&["1", "7"][..], &["1", "2", "3", "5", "8", "13", "21", "34"][..]) {
-            let folders = shop();
+        let nths = long(&["1", "7"][..], &["1", "2", "3", "5", "8", "13", "21", "34"][..]);
+        for (nth, folders) in nths.iter().flat_map(|nth| all_folders().map(|folders| (nth, folders))) {
             // The tables first: the point is to be met by calls.
             drop(folders.dev());
             let mut command = folders.command(&["dev"]);

@@ -7,8 +7,8 @@ use std::time::{Duration, Instant};
 
 use oncehost::plugin::Registry;
 
-use crate::support::long;
 use crate::support::process::{Folders, Process};
+use crate::support::{long, postgres};
 
 const MANIFEST: &str = r#"{ "id": "PLUGIN", "version": "1.0.0",
   "permissions": ["data:read", "data:write", "flow:start", "notify:publish"],
@@ -260,18 +260,14 @@ fn script(dice: &mut Dice) -> String {
 fn foreign(folders: &Folders) -> Vec<String> {
     let mut rows = Vec::new();
     for (plugin, whose) in [("fuzzed", "tenant_id <> 'dev'"), ("vault", "true")] {
-        let database = folders.database(plugin);
-        let mut query = database
-            .prepare(&format!(
-                "SELECT tenant_id || '/' || id || '/' || note || '/' || ifnull(n, '') FROM t WHERE {whose} ORDER BY 1"
-            ))
-            .unwrap();
-        rows.extend(query.query_map([], |row| row.get::<_, String>(0)).unwrap().map(Result::unwrap));
+        let parts = "tenant_id || '/' || id || '/' || note || '/' || coalesce(CAST(n AS TEXT), '')";
+        let found = folders.rows(plugin, &format!("SELECT {parts} FROM t WHERE {whose} ORDER BY 1"));
+        rows.extend(found.into_iter().map(|row| row[0].as_str().unwrap().to_owned()));
     }
     rows
 }
 
-fn batch(seed: u64) {
+fn batch(seed: u64, store: Option<String>) {
     let mut dice = Dice(seed);
     let mut files: Vec<(String, String)> =
         (0..SCRIPTS).map(|number| (format!("fuzzed/handlers/s{number}.ts"), script(&mut dice))).collect();
@@ -283,7 +279,7 @@ fn batch(seed: u64) {
         files.push((format!("{plugin}/flows/work.json"), FLOW.to_owned()));
         files.push((format!("{plugin}/handlers/secret.ts"), SECRET.to_owned()));
     }
-    let folders = Folders::new(files.clone());
+    let folders = Folders::new(files.clone()).on(store);
     let broken = Registry::load(&folders.plugins(), 0).unwrap().broken;
     assert!(broken.is_empty(), "seed {seed}: {broken:#?}");
     let host = Process::logging(folders.command(&["dev", "--apply-schema"]), Stdio::null());
@@ -296,10 +292,18 @@ fn batch(seed: u64) {
     for number in 0..SCRIPTS {
         let said = || format!("seed {seed}, script {number}:\n{}", files[usize::try_from(number).unwrap()].1);
         let began = Instant::now();
-        let answer = host
-            .try_post("fuzzed", &format!("s{number}"), &format!("k{number}"), r#"{"a":[1,{"b":"c"}]}"#)
-            .unwrap_or_else(|| panic!("no answer; {}", said()));
+        let call = || {
+            host.try_post("fuzzed", &format!("s{number}"), &format!("k{number}"), r#"{"a":[1,{"b":"c"}]}"#)
+                .unwrap_or_else(|| panic!("no answer; {}", said()))
+        };
+        let mut answer = call();
         assert!(began.elapsed() < Duration::from_secs(30), "a hang; {}", said());
+        // A server beside a busy machine may be slow now and then, but not each time.
+        for _ in 0..3 {
+            if answer.status == 503 && folders.is_on_postgres() {
+                answer = call();
+            }
+        }
         if answer.status != 200 {
             let error = answer.error();
             assert!(
@@ -317,12 +321,14 @@ fn batch(seed: u64) {
 #[test]
 fn generated_scripts_never_bring_down_the_host_or_touch_foreign_rows() {
     if let Some(seed) = std::env::var_os("ONCEHOST_SEED") {
-        return batch(seed.to_str().unwrap().parse().unwrap());
+        let seed = seed.to_str().unwrap().parse().unwrap();
+        return [None, Some(postgres::database())].into_iter().for_each(|store| batch(seed, store));
     }
     let until = Instant::now() + Duration::from_secs(long(4, 600));
     let mut seed = long(1, u64::from(std::process::id()) << 32);
     while Instant::now() < until {
-        batch(seed);
+        batch(seed, None);
+        batch(seed, Some(postgres::database()));
         seed += 1;
     }
     eprintln!("{} generated scripts or more", SCRIPTS * (seed & 0xffff_ffff));

@@ -158,6 +158,10 @@ pub(super) fn get(host: &mut Bindings, args: &[Value]) -> Result<Value, Failure>
     let [Value::Text(workflow_id)] = args else {
         return Err(Failure::contract("flow.get(workflowId) takes one string, as flow.start returned it"));
     };
+    if workflow_id.contains('\0') {
+        // No workflow is called so, and Postgres could not look for it.
+        return Ok(Value::Null);
+    }
     let found = workflow::find(&host.tx, &host.scope.tenant, workflow_id)?;
     Ok(found.map_or(Value::Null, |found| json::from_json(&found)))
 }
@@ -171,6 +175,14 @@ pub(super) fn cancel(host: &mut Bindings, args: &[Value]) -> Result<Value, Failu
     let [Value::Text(workflow_id), Value::Text(reason)] = args else {
         return Err(Failure::contract("flow.cancel(workflowId, reason) takes two strings"));
     };
+    if reason.contains('\0') {
+        return Err(Failure::contract(
+            "flow.cancel(workflowId, reason): the reason holds a NUL character; take it out",
+        ));
+    }
+    if workflow_id.contains('\0') {
+        return Ok(Value::Null);
+    }
     let wakes = workflow::cancel(&host.tx, &host.scope.tenant, workflow_id, reason, host.scope.now)?;
     host.wakes.borrow_mut().add(wakes.unwrap_or_default());
     get(host, &args[..1])

@@ -3,6 +3,7 @@
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
+use std::time::Duration;
 
 use clap::{Args, Subcommand};
 use serde_json::json;
@@ -18,6 +19,9 @@ use crate::store::moving::HOST;
 use crate::store::postgres::{Limits, Server};
 use crate::store::{Database, StoreError, Stores};
 use crate::transfer::{Copy, CopyError, Report};
+
+/// How long one statement of a copy may take: it reads whole tables.
+const COPY_ANSWER: Duration = Duration::from_secs(600);
 
 /// Where data are kept: move them between SQLite and Postgres
 #[derive(Debug, Args)]
@@ -159,7 +163,7 @@ impl Place {
     }
 
     fn new(flag: &str, store: &config::Store, settings: &Settings) -> Result<Self, Fail> {
-        let limits = Limits { connections: 4, lock_wait: settings.key_wait };
+        let limits = Limits { connections: 4, lock_wait: settings.key_wait, answer: COPY_ANSWER };
         let server = match store {
             config::Store::Sqlite => None,
             config::Store::Postgres(url) => {

@@ -1,6 +1,6 @@
 //! Deliveries: claimed, run as invocations, and acknowledged in the transaction of the handler's writes.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -28,6 +28,8 @@ use crate::trace::Origin;
 const BATCH: usize = 64;
 /// Within one lease, claims of what runs are renewed this many times.
 const RENEWALS: u32 = 3;
+/// How many leases a lost delivery is left to the hosts that know its subscription.
+const LEFT: u32 = 3;
 /// The pause after a try that found no place in the plugin's queue.
 const NO_ROOM: Duration = Duration::from_secs(1);
 /// Characters of an error that are kept.
@@ -98,17 +100,31 @@ async fn next_due(app: &Arc<App>, name: &str, wanted: &[Wanted]) -> Result<Optio
 }
 
 /// Takes over what a host that died had claimed: on SQLite whatever another process owns, for nobody else has the
-/// database, on Postgres what nobody extended. Of our own nothing is under way while this holds its turn.
+/// database, on Postgres what nobody extended. Of our own nothing is under way while this holds its turn. What is for a
+/// subscription that only other hosts know, whose own count of tries decides about it, is left to them for a while.
 async fn recover(app: &Arc<App>, name: &str, wanted: &[Wanted]) -> Result<(), Failure> {
-    let (owner, now) = (app.events.owner.clone(), app.clock.now());
-    let looked = look(app, name, move |tx| deliveries::lost(tx, &owner, now)).await?;
-    let Some(lost) = looked.filter(|lost| !lost.is_empty()) else { return Ok(()) };
+    let (owner, now) = (app.events.house.me.clone(), app.clock.now());
+    let long_ago = if app.stores.is_shared() { now - millis(app.settings.lease * LEFT) } else { now };
     let retries: HashMap<String, Retry> = wanted.iter().map(|it| (it.name.clone(), it.retry)).collect();
+    let known: HashSet<String> = retries.keys().cloned().collect();
+    let looked = look(app, name, move |tx| {
+        let mut lost = deliveries::lost(tx, &owner, now)?;
+        if lost.iter().any(|lost| !known.contains(&lost.subscription)) {
+            let old = deliveries::lost(tx, &owner, long_ago)?;
+            lost.retain(|lost| known.contains(&lost.subscription) || old.contains(lost));
+        }
+        Ok(lost)
+    });
+    let Some(lost) = looked.await?.filter(|lost| !lost.is_empty()) else { return Ok(()) };
+    let shared = app.stores.is_shared();
     let recover = move |tx: &Tx| {
         lost.iter().try_for_each(|lost| {
-            let retry = retries.get(&lost.subscription).copied().unwrap_or_default();
             let text = format!("the host ended while try {} ran, or its lease ran out", lost.hold.attempt);
-            let next = next(&retry, &lost.hold, now);
+            let next = match retries.get(&lost.subscription) {
+                Some(retry) => next(retry, &lost.hold, now),
+                None if shared => Next::Again(now),
+                None => next(&Retry::default(), &lost.hold, now),
+            };
             deliveries::recover(tx, lost, &text, next, now)
         })
     };
@@ -124,7 +140,7 @@ fn next(retry: &Retry, hold: &Hold, now: Millis) -> Next {
 }
 
 async fn claim(app: &Arc<App>, name: &str, wanted: Vec<Wanted>) -> Result<Vec<Claimed>, Failure> {
-    let (owner, now, lease) = (app.events.owner.clone(), app.clock.now(), app.settings.lease);
+    let (owner, now, lease) = (app.events.house.me.clone(), app.clock.now(), app.settings.lease);
     let claim = move |tx: &Tx| {
         let mut claimed: Vec<Claimed> = Vec::new();
         for subscription in &wanted {
@@ -151,7 +167,7 @@ async fn attempt(
     let tries = claimed.len();
     let (mut running, mut holds, mut failed) = (JoinSet::new(), HashMap::new(), Vec::new());
     for claimed in claimed {
-        let hold = Hold { id: claimed.id, owner: app.events.owner.clone(), attempt: claimed.attempt };
+        let hold = Hold { id: claimed.id, owner: app.events.house.me.clone(), attempt: claimed.attempt };
         let retry = wanted.iter().find(|it| it.name == claimed.subscription).map(|it| it.retry).unwrap_or_default();
         holds.insert(hold.id, hold.clone());
         match invocation(app, plugin, claimed, hold.clone()) {
@@ -228,7 +244,8 @@ pub(super) fn told(error: &InvokeError) -> String {
             _ => failure.to_string(),
         },
     };
-    text.chars().take(ERROR_LENGTH).collect()
+    // Postgres keeps no NUL.
+    text.chars().map(|c| if c == '\0' { '\u{fffd}' } else { c }).take(ERROR_LENGTH).collect()
 }
 
 /// The invocation of one try.

@@ -13,7 +13,6 @@ use tokio::sync::{OwnedMutexGuard, watch};
 use crate::app::{self, App};
 use crate::clock::{Millis, millis};
 use crate::failure::Failure;
-use crate::ids::Ids;
 use crate::nudge::Nudges;
 use crate::plugin::Registry;
 use crate::store::host_db::HostDb;
@@ -25,6 +24,7 @@ mod clear;
 pub mod cloudevent;
 mod delivery;
 pub mod ingest;
+mod others;
 mod passing;
 mod relay;
 mod rounds;
@@ -34,7 +34,9 @@ pub mod subscriptions;
 
 pub use clear::clear;
 use ingest::Accepting;
-pub use rounds::{drain, look_after_others, run};
+pub use others::beat;
+use others::{House, Voice};
+pub use rounds::{drain, hear, look_after_others, run};
 use subscriptions::Known;
 
 /// The name under which `host.db` is nudged; no plugin has it.
@@ -42,6 +44,9 @@ const HOST: &str = "host";
 
 /// What sources of the host's own events begin with; nobody else may send such events.
 pub const RESERVED: &str = "urn:oncehost:";
+
+/// How long a host that died is remembered.
+const FORGOTTEN: Duration = Duration::from_secs(24 * 60 * 60);
 
 /// What the parts of events share.
 pub struct Events {
@@ -54,7 +59,7 @@ pub struct Events {
     /// Whether streams are to end.
     ending: watch::Sender<bool>,
     /// Who holds the deliveries that this process claims.
-    owner: String,
+    house: House,
     accepting: Accepting,
     known: RwLock<Arc<Vec<Known>>>,
     /// One round of each kind at a time in each database.
@@ -78,19 +83,29 @@ struct Reader {
 }
 
 impl Events {
-    /// Reads who subscribes and notes what the loaded plugins changed about that.
+    /// Reads who subscribes and notes what the loaded plugins changed about that. `me` is what this host calls itself,
+    /// `shared` whether there may be others.
     ///
     /// # Errors
     /// When `host.db` fails.
-    pub fn open(db: &HostDb, registry: &Registry, now: Millis, ids: &dyn Ids) -> Result<Self, Failure> {
-        let known = subscriptions::follow(db, registry, now)?;
+    pub fn open(
+        db: &HostDb,
+        registry: &Registry,
+        now: Millis,
+        me: String,
+        lease: Duration,
+        shared: bool,
+    ) -> Result<Self, Failure> {
+        let house = House { me, since: now, lease: millis(lease), shared };
+        house.beat(db, registry, now)?;
+        let known = subscriptions::follow(db, registry, &Voice::at_start(db, &house, now)?, now)?;
         let (heard, _) = watch::channel(db.last_position()?);
         Ok(Self {
             published: Arc::default(),
             arrived: Nudges::default(),
             heard,
             ending: watch::channel(false).0,
-            owner: ids.rising(now).to_string(),
+            house,
             accepting: Accepting::default(),
             known: RwLock::new(Arc::new(known)),
             turns: Mutex::default(),
@@ -103,9 +118,20 @@ impl Events {
         self.known.read().unwrap_or_else(PoisonError::into_inner).clone()
     }
 
+    /// What tells the other hosts that this one is gone.
+    pub fn leave(&self) -> impl FnOnce(&HostDb, Millis) -> Result<(), StoreError> + Send + use<> {
+        let me = self.house.me.clone();
+        move |db, now| db.leave(&me, now.saturating_sub(millis(FORGOTTEN)))
+    }
+
     /// Has all streams and rounds end, before the host stops.
     pub fn end(&self) {
         self.ending.send_replace(true);
+    }
+
+    /// Has the deliveries of a plugin looked at that another host brought.
+    pub fn arrived(&self, plugin: &str) {
+        self.arrived.nudge(plugin);
     }
 
     fn is_ending(&self) -> bool {

@@ -10,7 +10,7 @@ use super::passing::Passing;
 use super::{HOST, Round, awaited, blocking, change, databases, look, subscriptions};
 use crate::app::App;
 use crate::failure::Failure;
-use crate::store::StoreError;
+use crate::store::{Notice, StoreError};
 use crate::store::deliveries::{self, NewDelivery};
 use crate::store::host_db::Message;
 use crate::store::outbox::{self, Outgoing};
@@ -107,12 +107,16 @@ async fn pass_on(app: &Arc<App>, name: &str, batch: &[Passing]) -> Result<(), Fa
     let _passing = app.passing.read().await;
     let plugins: BTreeSet<String> = arriving.keys().cloned().collect();
     let arrived = arrive(app, arriving).await;
-    plugins.iter().for_each(|plugin| app.events.arrived.nudge(plugin));
+    for plugin in plugins {
+        app.events.arrived.nudge(&plugin);
+        app.stores.tell(&Notice::Arrived(plugin));
+    }
     let messages: Vec<Message> = batch.iter().filter_map(|event| event.message.clone()).collect();
     if !messages.is_empty() {
         let (db, now) = (app.host_db.clone(), app.clock.now());
         let last = blocking(move || db.note(&messages, now)).await??;
         app.events.heard.send_replace(last);
+        app.stores.tell(&Notice::Heard);
     }
     arrived.and(all)?;
     crate::crash_point!("relay-before-mark");

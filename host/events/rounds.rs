@@ -47,6 +47,24 @@ pub async fn run(app: &Arc<App>) {
 /// # Errors
 /// When the database fails.
 pub async fn look_after_others(app: &Arc<App>) -> Result<(), Failure> {
+    hear(app).await?;
+    app.events.published.nudge(HOST);
+    // Also what a plugin published that only a host had which is gone.
+    let shared = |name: &&String| app.database(name).is_shared();
+    for name in databases(app).await?.iter().filter(shared) {
+        app.events.published.nudge(name);
+    }
+    for name in app.registry().plugins.keys().filter(shared) {
+        app.events.arrived.nudge(name);
+    }
+    Ok(())
+}
+
+/// Has browsers hear what another host gave a position.
+///
+/// # Errors
+/// When the database fails.
+pub async fn hear(app: &Arc<App>) -> Result<(), Failure> {
     let db = app.host_db.clone();
     let last = blocking(move || db.last_position()).await??;
     app.events.heard.send_if_modified(|heard| {
@@ -54,11 +72,6 @@ pub async fn look_after_others(app: &Arc<App>) -> Result<(), Failure> {
         *heard = last.max(*heard);
         more
     });
-    app.events.published.nudge(HOST);
-    for name in app.registry().plugins.keys().filter(|name| app.database(name).is_shared()) {
-        app.events.published.nudge(name);
-        app.events.arrived.nudge(name);
-    }
     Ok(())
 }
 

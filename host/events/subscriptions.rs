@@ -4,6 +4,7 @@
 use std::sync::{Arc, PoisonError};
 
 use super::blocking;
+use super::others::Voice;
 use super::passing::Passing;
 use crate::app::App;
 use crate::clock::Millis;
@@ -56,18 +57,23 @@ pub(super) fn path(handler: &str) -> String {
 }
 
 /// Notes in `host.db` what a set of plugins changes about the subscriptions, and gives them all. Those of a plugin
-/// whose folder does not load stay; those of one that is gone end now.
+/// whose folder does not load stay; those of one that is gone end now. `voice` says about which plugins this host has
+/// a say.
 ///
 /// # Errors
 /// When the database fails.
-pub fn follow(db: &HostDb, registry: &Registry, now: Millis) -> Result<Vec<Known>, Failure> {
+pub(super) fn follow(db: &HostDb, registry: &Registry, voice: &Voice, now: Millis) -> Result<Vec<Known>, Failure> {
     let before = db.subscriptions()?;
-    let wanted: Vec<Subscribed> = registry.plugins.values().flat_map(|plugin| of_plugin(plugin)).collect();
+    let decided = registry.plugins.values().filter(|plugin| voice.decides(plugin));
+    let wanted: Vec<Subscribed> = decided.flat_map(|plugin| of_plugin(plugin)).collect();
     let mut changed: Vec<Subscribed> = wanted.iter().filter(|row| !before.contains(row)).cloned().collect();
     for row in &before {
         let goes_on = wanted.iter().any(|other| (&other.plugin, &other.name) == (&row.plugin, &row.name));
-        let unknown = !registry.plugins.contains_key(&row.plugin) && registry.broken.contains_key(&row.folder);
-        if !goes_on && !unknown && row.ended_at.is_none() {
+        let ends = match registry.plugins.get(&row.plugin) {
+            Some(plugin) => voice.decides(plugin),
+            None => !registry.broken.contains_key(&row.folder) && voice.removed(&row.plugin),
+        };
+        if !goes_on && ends && row.ended_at.is_none() {
             changed.push(Subscribed { ended_at: Some(now), ..row.clone() });
         }
     }
@@ -96,9 +102,11 @@ fn of_plugin(plugin: &Plugin) -> impl Iterator<Item = Subscribed> {
 /// # Errors
 /// When the database fails; the host must then stay with the plugins it has.
 pub async fn change(app: &Arc<App>, next: Registry) -> Result<Registry, Failure> {
-    let (db, now) = (app.host_db.clone(), app.clock.now());
+    let (db, now, before) = (app.host_db.clone(), app.clock.now(), app.registry());
+    let of = app.clone();
     let (next, known) = blocking(move || {
-        let known = follow(&db, &next, now);
+        let voice = Voice::after(&db, &of.events.house, &before, now);
+        let known = voice.and_then(|voice| follow(&db, &next, &voice, now));
         (next, known)
     })
     .await?;

@@ -14,6 +14,7 @@ use crate::clock::Millis;
 use crate::failure::Failure;
 use crate::lane::AfterCommit;
 use crate::plugin::Plugin;
+use crate::store::Notice;
 use crate::workflow::definition::Uses;
 use crate::workflow::{Claimed, Desk, Round, Wakes};
 
@@ -108,9 +109,11 @@ impl Drop for Landing {
 
 impl Flows {
     /// The workflows of a host that calls itself `owner`; nothing runs yet.
-    pub fn new(owner: String, lease: Duration) -> Arc<Self> {
+    /// `patience` is how long a step that this host cannot run is left to others.
+    pub fn new(owner: String, lease: Duration, patience: Duration) -> Arc<Self> {
+        let [lease, patience] = [lease, patience].map(crate::clock::millis);
         Arc::new(Self {
-            desk: Arc::new(Desk::new(owner, crate::clock::millis(lease))),
+            desk: Arc::new(Desk::new(owner, lease, patience)),
             app: OnceLock::new(),
             round: Round::default(),
             state: Mutex::default(),
@@ -237,6 +240,10 @@ impl AfterCommit for Committed {
         }
         if let Some(at) = due {
             self.0.due(plugin, at);
+            if let Some(app) = self.0.app().filter(|app| at <= app.clock.now()) {
+                // What this host has no room for, or cannot run, another one may.
+                app.stores.tell(&Notice::Steps(plugin.to_owned()));
+            }
         }
         self.0.dispatch(plugin, claimed);
     }

@@ -184,6 +184,13 @@ fn gone(named: &Named) -> Failure {
 
 /// The plugin and the tenant that have a workflow of this name.
 async fn locate(app: &Arc<App>, named: &Named) -> Result<(String, String), Failure> {
+    // No database keeps a NUL.
+    if [Some(&named.workflow_id), named.tenant.as_ref()].into_iter().flatten().any(|it| it.contains('\0')) {
+        return Err(gone(named));
+    }
+    if named.reason.as_ref().is_some_and(|reason| reason.contains('\0')) {
+        return Err(Failure::new(Code::Validation, "the reason holds a NUL character; take it out"));
+    }
     let wanted = named.clone();
     let found = on_a_thread(app, move |app| {
         let mut found = Vec::new();

@@ -87,7 +87,8 @@ fn told(claimed: &Claimed, error: &InvokeError, script: bool) -> Option<(String,
         }
     };
     let (tried, most) = (claimed.attempt.saturating_sub(claimed.base), claimed.step().retry.max_attempts);
-    Some((format!("try {tried} of {most}: {text}"), again))
+    // Postgres keeps no NUL.
+    Some((format!("try {tried} of {most}: {text}").replace('\0', "\u{fffd}"), again))
 }
 
 /// Who and what a try of a step is.

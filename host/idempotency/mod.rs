@@ -2,7 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicI64, Ordering};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 
@@ -128,6 +128,7 @@ async fn keyed(
         operation: operation.clone(),
         key,
     });
+    let waits_until = Instant::now() + app.settings.key_wait;
     let hold = match &recorded {
         Some(id) => Some(app.in_flight.wait(id, app.settings.key_wait, metrics).await?),
         None => None,
@@ -146,11 +147,11 @@ async fn keyed(
             replay: action.replay,
             reply_kept: millis(app.settings.reply_kept),
             mark_kept: millis(app.settings.mark_kept),
+            waits_until,
             began: AtomicI64::new(run.now),
         }),
         None => Box::new(Unrecorded),
     };
-    let now = run.now;
     let invocation = Invocation {
         run: invoke::Run::Entry(action.entry),
         input_fault,
@@ -170,7 +171,7 @@ async fn keyed(
             key,
             invocation: run.invocation,
             origin: run.origin,
-            now,
+            now: run.now,
             may_write: action.kind == Kind::Write,
             ids: app.ids.clone(),
             desk: app.flows.desk.clone(),
@@ -245,6 +246,8 @@ struct HttpCall {
     replay: Replay,
     reply_kept: Millis,
     mark_kept: Millis,
+    /// Until when a try on another host is waited for.
+    waits_until: Instant,
     /// When the intent was first done: set by the claim.
     began: AtomicI64,
 }
@@ -254,7 +257,7 @@ impl Cause for HttpCall {
     /// `KEY_EXPIRED`. With `replay: 'rerun'` an equal request runs again.
     fn claim(&self, tx: &Tx, now: Millis) -> Result<Claim, Failure> {
         self.began.store(now, Ordering::Relaxed);
-        let Some(record) = keys::find(tx, &self.id)? else { return Ok(Claim::Run) };
+        let Some(record) = keys::find(&tx.until(self.waits_until), &self.id)? else { return Ok(Claim::Run) };
         if now >= record.committed_at.saturating_add(self.mark_kept) {
             return Ok(Claim::Run);
         }

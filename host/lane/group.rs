@@ -145,6 +145,8 @@ fn attempt(desk: &Desk, tx: &Tx, invocations: &[Arc<Invocation>], run: Run<'_>) 
         match tx.fate() {
             Fate::Open => replies.push(reply),
             Fate::Ended => return Err(Lost::With { before: index, reply: reply.and_then(|_| Err(went().into())) }),
+            // Whatever the handler made of it.
+            Fate::Away | Fate::Refused => return Err(Lost::With { before: index, reply: Err(away().into()) }),
             Fate::Again => return Err(Lost::Again),
             Fate::Parted => return Err(Lost::Parted),
         }
@@ -155,16 +157,24 @@ fn attempt(desk: &Desk, tx: &Tx, invocations: &[Arc<Invocation>], run: Run<'_>) 
     crate::crash_point!("before-commit");
     let committing = Instant::now();
     if let Err(error) = tx.commit() {
-        if tx.fate() == Fate::Again {
+        let fate = tx.fate();
+        if fate == Fate::Again {
             return Err(Lost::Again);
         }
         tracing::error!(%error, "COMMIT failed");
-        let known = tx.fate() == Fate::Ended && matches!(error, StoreError::Gone(_));
+        if fate == Fate::Refused {
+            return Err(Lost::With { before: replies.len().saturating_sub(1), reply: Err(error.into()) });
+        }
+        let known = fate == Fate::Ended && matches!(error, StoreError::Gone(_));
         return Err(Lost::Commit { ran: replies.len(), undone: known.then(|| error.into()) });
     }
     desk.metrics.committed(replies.len(), committing.elapsed());
     crate::crash_point!("after-commit");
     Ok(replies)
+}
+
+fn away() -> Failure {
+    Failure::new(Code::Unavailable, "the database is too slow, or away; nothing was written, try again shortly")
 }
 
 fn went() -> Failure {

@@ -6,8 +6,10 @@ use super::{StoreError, postgres, sqlite};
 use crate::clock::Millis;
 
 mod events;
+mod hosts;
 
 pub use events::{Accepted, AcceptedEvent, Incoming, Message, Placed, Subscribed};
+pub use hosts::HostRow;
 
 /// A token as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -26,6 +26,7 @@ pub mod deliveries;
 pub mod host_db;
 pub mod keys;
 pub mod moving;
+mod notice;
 pub mod outbox;
 pub mod postgres;
 pub mod records;
@@ -38,6 +39,10 @@ pub mod tables;
 mod words;
 pub mod workflows;
 
+#[cfg(test)]
+mod leases_tests;
+
+pub use notice::Notice;
 pub use session::{Access, Database, Fate, Hold, Shared, Tx};
 pub use stores::Stores;
 

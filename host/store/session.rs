@@ -239,6 +239,10 @@ pub enum Fate {
     Ended,
     /// It ran into another one, or has to run with more care: nothing of it is kept, and it has to run again.
     Again,
+    /// It ended since the database was away, or took too long.
+    Away,
+    /// The database said that it does not commit it.
+    Refused,
     /// The watchdog took it away.
     Parted,
 }

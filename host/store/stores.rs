@@ -5,9 +5,11 @@ use std::path::PathBuf;
 use std::sync::{Arc, OnceLock};
 use std::{fs, io};
 
+use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
+
 use super::host_db::HostDb;
 use super::moving::{self, Role};
-use super::{Database, StoreError, postgres};
+use super::{Database, Notice, StoreError, postgres};
 use crate::config::{Placed, Settings, Store};
 use crate::suggest;
 
@@ -37,7 +39,8 @@ impl Stores {
     /// # Errors
     /// When the settings cannot be used.
     pub fn new(settings: &Settings) -> Result<Self, StoreError> {
-        let limits = postgres::Limits { connections: settings.store_connections, lock_wait: settings.key_wait };
+        let (connections, lock_wait) = (settings.store_connections, settings.key_wait);
+        let limits = postgres::Limits { connections, lock_wait, answer: settings.store_timeout };
         // One for a database, whoever is put there.
         let mut known: Vec<(&Store, Place)> = Vec::new();
         let default = place(&settings.store, limits, &mut known)?;
@@ -136,6 +139,25 @@ impl Stores {
             }
         }
         Ok(plugins)
+    }
+
+    /// Tells the hosts that share these data, if there are any. It may get lost; they look for themselves now and then.
+    pub fn tell(&self, notice: &Notice) {
+        let place = match notice {
+            Notice::Steps(plugin) | Notice::Arrived(plugin) => self.of(plugin),
+            Notice::Heard => &self.default,
+        };
+        if let Place::Server(server) = place {
+            server.tell(notice.text());
+        }
+    }
+
+    /// What other hosts tell from now on, as [`Notice::read`] reads it; `None` where there cannot be any.
+    pub fn listen(&self) -> Option<UnboundedReceiver<String>> {
+        let (sender, receiver) = unbounded_channel();
+        let servers = self.servers();
+        servers.iter().for_each(|(server, _)| server.listen(sender.clone()));
+        (!servers.is_empty()).then_some(receiver)
     }
 
     /// Whether other hosts work on what belongs to no plugin.

@@ -220,6 +220,9 @@ impl<'m> Move<'m> {
             return self.write(step, "skipped", None, Ok(Some("null"))).map(|()| State::Ended);
         }
         match &step.uses {
+            Uses::Script(_) | Uses::Action(_) if self.going.desk.patience > 0 && !(self.going.has)(&step.uses) => {
+                self.write(step, "ready", Some(now), Ok(None)).map(|()| State::Running)
+            }
             Uses::Script(_) | Uses::Action(_) if !(self.going.has)(&step.uses) => {
                 let error = missing(step, self.going.plugin);
                 self.write(step, "blocked", Some(now.saturating_add(BLOCKED)), Err(&error))?;

@@ -76,9 +76,10 @@ pub fn take_due(tx: &Tx, going: &Going<'_>, round: &Round) -> Result<Taken, Stor
     for row in rows {
         let facts = match round.facts(tx, row.workflow) {
             Ok(facts) => facts,
+            Err(_) if left_to_others(going, &row, &mut taken) => continue,
             Err(failure) => {
                 tracing::error!(plugin = going.plugin, workflow = row.workflow, %failure, "a workflow cannot go on");
-                steps::put(tx, &row, "blocked", Some(going.now + BLOCKED), Err(&failure.detail), going.now)?;
+                steps::put(tx, &row, "blocked", Some(blocked_until(going, &row)), Err(&failure.detail), going.now)?;
                 let from = workflows::status(tx, row.workflow)?.unwrap_or_default();
                 workflows::set_status(tx, row.workflow, "failing", Some(&failure.detail), row.attempt, going.now)?;
                 taken.wakes.counted.turned(&from, "failing");
@@ -90,8 +91,28 @@ pub fn take_due(tx: &Tx, going: &Going<'_>, round: &Round) -> Result<Taken, Stor
     }
     // What there is no room for stays due; somebody says so when there is.
     let after = if full && !taken.starved { going.now - 1 } else { going.now };
-    taken.next = steps::next_due(tx, after)?;
+    taken.next = steps::next_due(tx, after)?.into_iter().chain(taken.next).min();
     Ok(taken)
+}
+
+/// Whether a step that this host cannot run stays as it is for a while: a host that can may come for it.
+fn left_to_others(going: &Going<'_>, row: &Step, taken: &mut Taken) -> bool {
+    let until = row.due.unwrap_or(going.now).saturating_add(going.desk.patience);
+    let left = going.now < until;
+    if left {
+        taken.next = Some(taken.next.map_or(until, |next| next.min(until)));
+    }
+    left
+}
+
+/// When a step that cannot run is looked at again. Where others could, it is due again soon, and then less and less
+/// often.
+fn blocked_until(going: &Going<'_>, row: &Step) -> Millis {
+    let pause = match going.desk.patience {
+        0 => BLOCKED,
+        patience => (going.now.saturating_sub(row.ready_at) / 2).clamp(patience.min(BLOCKED), BLOCKED),
+    };
+    going.now.saturating_add(pause)
 }
 
 fn take(tx: &Tx, going: &Going<'_>, facts: Arc<Facts>, row: &Step, taken: &mut Taken) -> Result<Wakes, StoreError> {
@@ -156,8 +177,11 @@ fn run(
         return trouble("failed", None, &error, State::Failed);
     }
     if !(going.has)(&step.uses) {
+        if left_to_others(going, row, taken) {
+            return Ok(Wakes::default());
+        }
         let error = missing(step, going.plugin);
-        return trouble("blocked", Some(now.saturating_add(BLOCKED)), &error, State::Failing);
+        return trouble("blocked", Some(blocked_until(going, row)), &error, State::Failing);
     }
     if going.desk.room() <= taken.wakes.claimed.len() {
         taken.starved = true;

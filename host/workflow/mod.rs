@@ -171,6 +171,8 @@ pub struct Desk {
     pub owner: String,
     /// How long a claim holds without a sign of life.
     pub lease: Millis,
+    /// How long a step that this host cannot run is left to others; 0 where there are none.
+    pub patience: Millis,
     /// Steps it may claim at the moment: `usize::MAX / 2` and more while it runs none.
     taken: AtomicUsize,
 }
@@ -179,8 +181,8 @@ const CLOSED: usize = usize::MAX / 2;
 
 impl Desk {
     /// A desk that takes nothing yet.
-    pub fn new(owner: String, lease: Millis) -> Self {
-        Self { owner, lease, taken: AtomicUsize::new(CLOSED) }
+    pub fn new(owner: String, lease: Millis, patience: Millis) -> Self {
+        Self { owner, lease, patience, taken: AtomicUsize::new(CLOSED) }
     }
 
     /// Begins to take steps.

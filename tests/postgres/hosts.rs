@@ -120,6 +120,20 @@ fn a_failed_call_leaves_the_transaction_usable() {
 }
 
 #[test]
+fn event_whose_key_was_published_before_is_already_there_whoever_publishes_it() {
+    let hosts = pair();
+    for round in 0..3 {
+        let body = format!(r#"{{"code":"c{round}"}}"#);
+        let told = |host: &Host, key: &str| host.post("shop", "tell", key, &body).data()["already"].clone();
+        assert_eq!(told(&hosts[0], &format!("{round}-a")), false);
+        // Each runs into it at first, and then looks before it publishes.
+        assert_eq!(told(&hosts[1], &format!("{round}-b")), true);
+        assert_eq!(told(&hosts[1], &format!("{round}-c")), true);
+    }
+    assert_eq!(hosts[0].count("shop", "_oncehost_events"), 3);
+}
+
+#[test]
 fn tables_that_two_hosts_apply_at_once_are_applied_once() {
     let url = postgres::database();
     std::thread::scope(|scope| {

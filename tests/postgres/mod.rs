@@ -2,9 +2,13 @@
 
 #[cfg(feature = "crash-points")]
 mod events;
+mod faults;
 mod hosts;
+mod linear;
+mod mixed;
 mod outages;
 mod proxy;
+mod three;
 
 use oncehost::config::{Settings, Store};
 
@@ -23,6 +27,27 @@ export function handle(input: { name: string }, ctx: any) {
   const made = store.createIfAbsent('loose', { id: ctx.invocationId, name: input.name }, ['id'])
   if (!made.ok) throw made.error
   return { claimed: made.data.created }
+}
+//- /shop/handlers/tell.ts
+// Its event has a key that it chose.
+export function handle(input: { code: string }) {
+  const made = store.createIfAbsent('item', { code: input.code }, ['code'])
+  if (!made.ok) throw made.error
+  const sent = notify.publish('item.added', { code: input.code }, { eventKey: `added:${input.code}` })
+  if (!sent.ok) throw sent.error
+  return { created: made.data.created, already: sent.data.already }
+}
+//- /shop/handlers/put.ts
+// A row each time it runs.
+export function handle(input: { name: string }, ctx: any) {
+  const made = store.createIfAbsent('loose', { id: crypto.randomUUID() + ctx.invocationId, name: input.name }, ['id'])
+  if (!made.ok) throw made.error
+}
+//- /shop/handlers/fill.ts
+export function handle(input: { code: string, bytes: number }) {
+  const made = store.createIfAbsent('item', { code: input.code, state: Array.from({ length: input.bytes }, () => Math.random().toString(36)[3]).join('') }, ['code'])
+  if (!made.ok) throw made.error
+  return made.data.created
 }
 //- /shop/handlers/raise.ts
 export function handle(input: { code: string }) {

@@ -11,10 +11,19 @@ use crate::support::{long, process};
 
 impl Cluster {
     /// Ends the server without a word to its clients; the shell that watches starts it anew. Waits until it answers.
-    fn crash(&self) {
+    pub fn crash(&self) {
+        self.end(rustix::process::Signal::QUIT);
+    }
+
+    /// The same, in good order.
+    pub fn restart(&self) {
+        self.end(rustix::process::Signal::INT);
+    }
+
+    fn end(&self, signal: rustix::process::Signal) {
         let pid = std::fs::read_to_string(self.folder.join("data/postmaster.pid")).unwrap();
         let pid = rustix::process::Pid::from_raw(pid.lines().next().unwrap().parse().unwrap()).unwrap();
-        rustix::process::kill_process(pid, rustix::process::Signal::QUIT).unwrap();
+        rustix::process::kill_process(pid, signal).unwrap();
         while rustix::process::test_kill_process(pid).is_ok() {
             std::thread::yield_now();
         }

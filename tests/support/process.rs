@@ -9,10 +9,13 @@ use std::time::{Duration, Instant};
 use tempfile::TempDir;
 
 use super::host::{self, Answer};
+use super::rows;
 
 /// Folders for plugins and data.
 pub struct Folders {
     folder: TempDir,
+    /// Where the data are, if not in the folder.
+    store: Option<String>,
 }
 
 impl Folders {
@@ -22,7 +25,12 @@ impl Folders {
         for (path, text) in files {
             host::write(&folder.path().join("plugins").join(path.as_ref()), text.as_ref());
         }
-        Self { folder }
+        Self { folder, store: None }
+    }
+
+    /// The same with the data on this Postgres.
+    pub fn on(self, url: impl Into<Option<String>>) -> Self {
+        Self { store: url.into(), ..self }
     }
 
     /// Folders without a plugin.
@@ -55,12 +63,32 @@ impl Folders {
             .env_remove("ONCEHOST_LONG")
             .env_remove("ONCEHOST_SEED")
             .current_dir(self.folder.path());
+        if let Some(url) = &self.store {
+            // What a dead host held is soon taken over.
+            command.env("ONCEHOST_STORE", url).env("ONCEHOST_LEASE", "1s");
+        }
         command
     }
 
     /// `oncehost dev --apply-schema` on these folders, once it answers.
     pub fn dev(&self) -> Process {
         Process::start(self.command(&["dev", "--apply-schema"]))
+    }
+
+    /// What a query finds among the data of a plugin, on any database.
+    pub fn rows(&self, plugin: &str, sql: &str) -> Vec<Vec<serde_json::Value>> {
+        match &self.store {
+            None => rows::sqlite(&self.database(plugin), sql),
+            Some(url) => {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                runtime.block_on(rows::postgres(url, plugin, sql))
+            }
+        }
+    }
+
+    /// Whether the data are on Postgres.
+    pub fn is_on_postgres(&self) -> bool {
+        self.store.is_some()
     }
 
     /// A plugin's database.
@@ -104,21 +132,26 @@ impl Process {
     }
 
     /// The same, with its log going to `log`.
-    pub fn logging(mut command: Command, log: Stdio) -> Self {
+    pub fn logging(command: Command, log: Stdio) -> Self {
+        Self::try_logging(command, log).expect("the host says where it listens")
+    }
+
+    /// The same; `None` where the host ends before it listens.
+    pub fn try_logging(mut command: Command, log: Stdio) -> Option<Self> {
         let mut child = command.stdout(Stdio::piped()).stderr(log).spawn().unwrap();
         let mut lines = BufReader::new(child.stdout.take().unwrap()).lines();
-        let url = lines
-            .by_ref()
-            .map_while(Result::ok)
-            .find_map(|line| {
-                line.split_whitespace().find(|word| word.starts_with("http://127.0.0.1:")).map(str::to_owned)
-            })
-            .expect("the host says where it listens");
+        let url = lines.by_ref().map_while(Result::ok).find_map(|line| {
+            line.split_whitespace().find(|word| word.starts_with("http://127.0.0.1:")).map(str::to_owned)
+        });
+        let Some(url) = url else {
+            child.wait().unwrap();
+            return None;
+        };
         // Whatever else it prints is read, so that it never waits for a full pipe.
         let printed = Arc::new(Printed::default());
         let keeps = printed.clone();
         std::thread::spawn(move || lines.map_while(Result::ok).for_each(|line| keeps.add(line)));
-        Self { child: Some(child), url, agent: host::ureq_agent(), printed }
+        Some(Self { child: Some(child), url, agent: host::ureq_agent(), printed })
     }
 
     /// A host that somebody else started, to be called.

@@ -112,3 +112,8 @@ pub fn hosts() -> [Host; 2] {
 pub fn folders() -> Folders {
     Folders::new(files(SHOP))
 }
+
+/// The same on each database.
+pub fn all_folders() -> [Folders; 2] {
+    [folders(), folders().on(postgres::database())]
+}

@@ -33,7 +33,8 @@ impl On for Sqlite {
 
 impl On for Postgres {
     fn stores(_: &Path) -> Stores {
-        let limits = store::postgres::Limits { connections: 4, lock_wait: std::time::Duration::from_secs(5) };
+        let lock_wait = std::time::Duration::from_secs(5);
+        let limits = store::postgres::Limits { connections: 4, lock_wait, answer: lock_wait * 6 };
         Stores::server(store::postgres::Server::new(&test_postgres::database(), limits).unwrap())
     }
 }
@@ -110,7 +111,7 @@ impl<D: On> Fixture<D> {
                 now: self.now.load(Ordering::Relaxed),
                 may_write: true,
                 ids: self.ids.clone(),
-                desk: Arc::new(crate::workflow::Desk::new("test".to_owned(), 10_000)),
+                desk: Arc::new(crate::workflow::Desk::new("test".to_owned(), 10_000, 0)),
             },
             self.tx.clone(),
             1 << 20,

@@ -1,19 +1,34 @@
+use std::time::Duration;
+
 use super::*;
-use crate::store::{Access, Database, Tx};
+use crate::store::{Access, Database, Tx, postgres};
+use crate::test_postgres;
 
 const NOW: Millis = 1_000_000;
+/// When what was claimed at `NOW` is lost, on each database.
+const LATE: Millis = NOW + 10;
 const SUBSCRIPTION: &str = "t events/h";
 
 struct Book {
-    _folder: tempfile::TempDir,
+    folder: tempfile::TempDir,
     tx: Tx,
 }
 
+/// One on each database.
+fn books() -> [Book; 2] {
+    let limits =
+        postgres::Limits { connections: 4, lock_wait: Duration::from_secs(5), answer: Duration::from_secs(30) };
+    let server = postgres::Server::new(&test_postgres::database(), limits).unwrap();
+    let folder = tempfile::tempdir().unwrap();
+    let file = Database::Sqlite(folder.path().join("p.db"));
+    [(file, folder), (Database::Postgres(server, "p".to_owned()), tempfile::tempdir().unwrap())]
+        .map(|(database, folder)| Book { folder, tx: database.open(Access::Write).unwrap().begin().unwrap() })
+}
+
 impl Book {
-    fn new() -> Self {
-        let folder = tempfile::tempdir().unwrap();
-        let shared = Database::Sqlite(folder.path().join("p.db")).open(Access::Write).unwrap();
-        Self { _folder: folder, tx: shared.begin().unwrap() }
+    /// Whether other hosts may work on the same data, so that a claim of another owner stands until its lease ends.
+    fn is_shared(&self) -> bool {
+        !self.folder.path().join("p.db").exists()
     }
 
     fn add(&self, event_id: &str, order_key: Option<&str>) -> bool {
@@ -46,92 +61,100 @@ impl Book {
 
 #[test]
 fn delivery_is_there_once_for_each_event_and_subscription() {
-    let book = Book::new();
-    assert!(book.add("a", None) && book.add("b", None));
-    assert!(!book.add("a", None));
-    assert_eq!(book.states(), ["waiting", "waiting"]);
+    for book in books() {
+        assert!(book.add("a", None) && book.add("b", None));
+        assert!(!book.add("a", None));
+        assert_eq!(book.states(), ["waiting", "waiting"]);
+    }
 }
 
 #[test]
 fn claim_counts_the_try_and_gives_no_delivery_to_two() {
-    let book = Book::new();
-    book.add("a", None);
-    book.add("b", None);
-    let first = book.claim("x", 1);
-    assert_eq!((first.len(), first[0].attempt), (1, 1));
-    assert_eq!(book.claim("y", 5).len(), 1);
-    assert_eq!(book.claim("z", 5).len(), 0);
-    assert_eq!(list(&book.tx, &Selected::default(), 0, 9).unwrap()[0].attempts, 1);
+    for book in books() {
+        book.add("a", None);
+        book.add("b", None);
+        let first = book.claim("x", 1);
+        assert_eq!((first.len(), first[0].attempt), (1, 1));
+        assert_eq!(book.claim("y", 5).len(), 1);
+        assert_eq!(book.claim("z", 5).len(), 0);
+        assert_eq!(list(&book.tx, &Selected::default(), 0, 9).unwrap()[0].attempts, 1);
+    }
 }
 
 #[test]
 fn who_lost_a_delivery_changes_nothing_of_it() {
-    let book = Book::new();
-    book.add("a", None);
-    let slow = book.claim("x", 1).remove(0);
-    let lost = lost(&book.tx, "y", NOW).unwrap();
-    recover(&book.tx, &lost[0], "gone", Next::Again(NOW), NOW).unwrap();
-    let quick = book.claim("y", 1).remove(0);
-    assert_eq!(quick.attempt, 2);
-    assert!(!is_held(&book.tx, &slow).unwrap());
-    assert!(!done(&book.tx, &slow, NOW).unwrap());
-    assert!(!failed(&book.tx, &slow, "late", Next::Dead, NOW).unwrap());
-    // The same owner, in an earlier try.
-    assert!(!done(&book.tx, &Hold { attempt: 1, ..quick.clone() }, NOW).unwrap());
-    assert!(done(&book.tx, &quick, NOW).unwrap());
-    assert_eq!(book.states(), ["done"]);
+    for book in books() {
+        book.add("a", None);
+        let slow = book.claim("x", 1).remove(0);
+        let lost = lost(&book.tx, "y", LATE).unwrap();
+        recover(&book.tx, &lost[0], "gone", Next::Again(NOW), NOW).unwrap();
+        let quick = book.claim("y", 1).remove(0);
+        assert_eq!(quick.attempt, 2);
+        assert!(!is_held(&book.tx, &slow).unwrap());
+        assert!(!done(&book.tx, &slow, NOW).unwrap());
+        assert!(!failed(&book.tx, &slow, "late", Next::Dead, NOW).unwrap());
+        // The same owner, in an earlier try.
+        assert!(!done(&book.tx, &Hold { attempt: 1, ..quick.clone() }, NOW).unwrap());
+        assert!(done(&book.tx, &quick, NOW).unwrap());
+        assert_eq!(book.states(), ["done"]);
+    }
 }
 
 #[test]
 fn lost_are_those_of_others_and_those_whose_lease_ran_out() {
-    let book = Book::new();
-    book.add("a", None);
-    let hold = book.claim("x", 1).remove(0);
-    let count = |owner: &str, now: Millis| lost(&book.tx, owner, now).unwrap().len();
-    assert_eq!((count("x", NOW), count("y", NOW), count("x", NOW + 10)), (0, 1, 1));
-    extend(&book.tx, std::slice::from_ref(&hold), NOW + 20).unwrap();
-    assert_eq!(count("x", NOW + 10), 0);
+    for book in books() {
+        book.add("a", None);
+        let hold = book.claim("x", 1).remove(0);
+        let count = |owner: &str, now: Millis| lost(&book.tx, owner, now).unwrap().len();
+        let of_another = usize::from(!book.is_shared());
+        assert_eq!((count("x", NOW), count("y", NOW), count("x", NOW + 10)), (0, of_another, 1));
+        extend(&book.tx, std::slice::from_ref(&hold), NOW + 20).unwrap();
+        assert_eq!(count("x", NOW + 10), 0);
+    }
 }
 
 #[test]
 fn delivery_that_lost_its_host_is_claimed_alone() {
-    let book = Book::new();
-    for event in ["a", "b", "c"] {
-        book.add(event, None);
+    for book in books() {
+        for event in ["a", "b", "c"] {
+            book.add(event, None);
+        }
+        let held = book.claim("x", 2);
+        for lost in lost(&book.tx, "y", LATE).unwrap() {
+            recover(&book.tx, &lost, "gone", Next::Again(NOW), NOW).unwrap();
+        }
+        assert_eq!(book.claim("y", 5).len(), 1);
+        let (more, alone) = claim(&book.tx, SUBSCRIPTION, 5, "y", NOW + 10, NOW, false).unwrap();
+        assert!(more.is_empty() && alone, "not beside others");
+        assert_eq!(held.len(), 2);
     }
-    let held = book.claim("x", 2);
-    for lost in lost(&book.tx, "y", NOW).unwrap() {
-        recover(&book.tx, &lost, "gone", Next::Again(NOW), NOW).unwrap();
-    }
-    assert_eq!(book.claim("y", 5).len(), 1);
-    let (more, alone) = claim(&book.tx, SUBSCRIPTION, 5, "y", NOW + 10, NOW, false).unwrap();
-    assert!(more.is_empty() && alone, "not beside others");
-    assert_eq!(held.len(), 2);
 }
 
 #[test]
 fn one_of_each_turn_goes_at_a_time_in_the_order_of_coming() {
-    let book = Book::new();
-    for (event, key) in [("a1", "a"), ("a2", "a"), ("b1", "b"), ("a3", "a")] {
-        book.add(event, Some(key));
+    for book in books() {
+        for (event, key) in [("a1", "a"), ("a2", "a"), ("b1", "b"), ("a3", "a")] {
+            book.add(event, Some(key));
+        }
+        assert_eq!(book.states(), ["waiting", "behind", "waiting", "behind"]);
+        let held = book.claim("x", 9);
+        assert_eq!(held.len(), 2);
+        assert!(failed(&book.tx, &held[0], "again", Next::Again(NOW + 5), NOW).unwrap());
+        assert_eq!(book.states(), ["waiting", "behind", "running", "behind"], "its turn is not over");
+        assert_eq!(discard(&book.tx, &[held[0].id], NOW).unwrap(), 1);
+        assert_eq!(book.states(), ["discarded", "waiting", "running", "behind"]);
+        // A dead one that comes back has lost its place.
+        assert_eq!(replay(&book.tx, &[(held[0].id, NOW)]).unwrap(), 1);
+        assert_eq!(book.states(), ["behind", "waiting", "running", "behind"]);
     }
-    assert_eq!(book.states(), ["waiting", "behind", "waiting", "behind"]);
-    let held = book.claim("x", 9);
-    assert_eq!(held.len(), 2);
-    assert!(failed(&book.tx, &held[0], "again", Next::Again(NOW + 5), NOW).unwrap());
-    assert_eq!(book.states(), ["waiting", "behind", "running", "behind"], "its turn is not over");
-    assert_eq!(discard(&book.tx, &[held[0].id], NOW).unwrap(), 1);
-    assert_eq!(book.states(), ["discarded", "waiting", "running", "behind"]);
-    // A dead one that comes back has lost its place.
-    assert_eq!(replay(&book.tx, &[(held[0].id, NOW)]).unwrap(), 1);
-    assert_eq!(book.states(), ["behind", "waiting", "running", "behind"]);
 }
 
 #[test]
 fn try_that_never_ran_is_not_counted() {
-    let book = Book::new();
-    book.add("a", None);
-    let hold = book.claim("x", 1).remove(0);
-    assert!(failed(&book.tx, &hold, "no room", Next::Uncounted(NOW), NOW).unwrap());
-    assert_eq!(book.claim("x", 1)[0].attempt, 1);
+    for book in books() {
+        book.add("a", None);
+        let hold = book.claim("x", 1).remove(0);
+        assert!(failed(&book.tx, &hold, "no room", Next::Uncounted(NOW), NOW).unwrap());
+        assert_eq!(book.claim("x", 1)[0].attempt, 1);
+    }
 }

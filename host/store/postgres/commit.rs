@@ -1,9 +1,13 @@
 //! The last round trip of a transaction: what was kept back, and COMMIT.
 
+use std::sync::atomic::Ordering;
+
 use futures_util::future::join_all;
 use tokio_postgres::Error;
+use tokio_postgres::error::{Severity, SqlState};
 
-use super::{Stage, StoreError, Tx, Want, errors, give, gone};
+use super::run::give;
+use super::{Stage, StoreError, Tx, UNLOCK, WARY, Want, errors, gone};
 
 /// When an error came that ended a commit.
 enum Sent {
@@ -12,11 +16,16 @@ enum Sent {
     With(Error),
 }
 
+/// Whether the database says that it has not committed. One that ends the connection may have done so after the commit.
+fn refuses(error: &Error) -> bool {
+    error.as_db_error().is_some_and(|db| db.parsed_severity() == Some(Severity::Error))
+}
+
 impl Tx {
     /// Sends what is kept back, and commits.
     ///
     /// # Errors
-    /// Where the fate is not `Fate::Again`, it may or may not have happened.
+    /// Where the fate is neither `Fate::Again` nor `Fate::Refused`, it may or may not have happened.
     pub fn commit(&self) -> Result<(), StoreError> {
         let mut slot = self.shared.lock();
         if !self.is_current() {
@@ -47,23 +56,29 @@ impl Tx {
                 join_all(statements.map(|(deferred, prepared)| async {
                     give(client, prepared, &deferred.params, Want::Changed).await
                 }));
-            let commit = client.batch_execute("COMMIT; SELECT pg_advisory_unlock_all()");
-            let (statements, committed) = tokio::join!(biased; statements, commit);
+            // Apart from COMMIT, whose outcome must not be taken for that of what stands behind it.
+            let (commit, unlock) = (client.batch_execute("COMMIT"), client.batch_execute(UNLOCK));
+            let (statements, committed, unlocked) = tokio::join!(biased; statements, commit, unlock);
             // After a failed statement COMMIT means ROLLBACK, and is no error.
             let failed = statements.into_iter().find_map(Result::err);
-            failed.or(committed.err()).map_or(Ok(()), |error| Err(Sent::With(error)))
+            failed.or(committed.err()).map_or(Ok(unlocked.is_ok()), |error| Err(Sent::With(error)))
         });
         match sent {
-            Ok(Ok(())) => {
+            Ok(Ok(unlocked)) => {
+                if !unlocked {
+                    slot.close();
+                }
                 slot.client = None;
                 slot.stage = Stage::Idle;
                 Ok(())
             }
-            Ok(Err(Sent::Before(error))) => Err(self.failed(&mut slot, &error, errors::fault)),
-            // An answer of the database says that nothing was committed; anything else says nothing.
-            Ok(Err(Sent::With(error))) if error.as_db_error().is_some() => {
+            Ok(Err(Sent::Before(error))) => Err(self.failed(&mut slot, &error, false, errors::fault)),
+            Ok(Err(Sent::With(error))) if refuses(&error) => {
+                if error.code() == Some(&SqlState::UNIQUE_VIOLATION) {
+                    self.shared.wary.store(WARY, Ordering::Relaxed);
+                }
                 slot.careful = true;
-                slot.stage = Stage::Again;
+                slot.stage = if self.met_full(&error) { Stage::Refused } else { Stage::Again };
                 self.release(&mut slot);
                 Err(errors::fault(&error))
             }

@@ -39,10 +39,20 @@ pub(super) fn kind(error: &Error) -> Kind {
     }
 }
 
+/// What a write hears that the database kept waiting.
+pub(super) fn away() -> StoreError {
+    StoreError::Unavailable("the database is too slow, or away; nothing was written, try again shortly".to_owned())
+}
+
+/// Whether the database has no room: to run the same again at once would meet the same.
+pub(super) fn is_full(error: &Error) -> bool {
+    error.code().is_some_and(|code| code.code().starts_with("53"))
+}
+
 /// What a failed statement of the host's own means: none of them breaks a constraint, so the database is at fault.
 pub(super) fn fault(error: &Error) -> StoreError {
     match (kind(error), error.as_db_error()) {
-        (Kind::Late, _) => StoreError::Slow("the database took too long and was stopped".to_owned()),
+        (Kind::Late, _) => StoreError::Unavailable("the database took too long; try again shortly".to_owned()),
         (_, Some(db)) if *db.code() == SqlState::DISK_FULL => {
             StoreError::Unavailable("the disk is full; nothing was written".to_owned())
         }
@@ -85,7 +95,8 @@ pub(super) fn explain(about: About<'_>, error: &Error) -> StoreError {
         "42703" => words::no_column(Dialect::Postgres, about.target, missing_column(db.message())),
         "42804" | "42883" | "22P02" | "42846" => words::other_type(about.target),
         "54000" | "22001" => words::too_large(table),
-        "57014" | "55P03" => words::slow(table),
+        "57014" => words::slow(table),
+        "55P03" => StoreError::Unavailable(format!("{name}: others held what this needs for too long; try again")),
         "53100" => StoreError::Unavailable(format!("{name}: the disk is full")),
         "25006" => StoreError::Unavailable(format!("{name}: the database is open for reading only")),
         _ => StoreError::Unavailable(format!("{name}: the database failed ({})", told(error))),

@@ -8,12 +8,13 @@ use tokio_postgres::{Error, Row};
 
 use super::errors::{self, Kind};
 use super::server::HOST_SCHEMA;
-use super::{Server, StoreError, get, instant};
+use super::{Server, StoreError, get, instant, most, number, number_of};
 use crate::clock::Millis;
 use crate::query::Cell;
 use crate::store::host_db::TokenRow;
 
 mod events;
+mod hosts;
 mod notifications;
 
 /// Tries of a transaction that runs into others.
@@ -39,9 +40,12 @@ impl HostDb {
     fn query(&self, sql: String, params: Vec<Cell>) -> Result<Vec<Row>, StoreError> {
         let server = self.0.clone();
         self.0.wait_anywhere(async move {
-            let client = server.connect().await?;
-            let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|cell| cell as _).collect();
-            client.query(&sql, &params).await.map_err(|error| errors::fault(&error))
+            let asked = server.lend(async |client: &mut Object| {
+                let params: Vec<&(dyn ToSql + Sync)> = params.iter().map(|cell| cell as _).collect();
+                let prepared = client.prepare_cached(&sql).await?;
+                client.query(&prepared, &params).await
+            });
+            asked.await?.map_err(|error| errors::fault(&error))
         })
     }
 
@@ -52,13 +56,20 @@ impl HostDb {
         self.0.wait_anywhere(async move {
             let mut tries = 1;
             loop {
-                let mut client = server.connect().await?;
-                match run(&mut client, &statements).await {
+                match server.lend(async |client: &mut Object| run(client, &statements).await).await? {
                     Err(error) if errors::kind(&error) == Kind::Again && tries < TRIES => tries += 1,
                     done => return done.map_err(|error| errors::fault(&error)),
                 }
             }
         })
+    }
+
+    /// Runs a statement that forgets rows of at most one batch, where `mine` of the table `alone` says that no other host
+    /// does so at the moment; gives how many went.
+    fn clear(&self, sql: &str, before: Millis, batch: usize) -> Result<usize, StoreError> {
+        let alone = "WITH alone AS MATERIALIZED (SELECT pg_try_advisory_xact_lock($3) AS mine)";
+        let lock = number_of(&["oncehost", "clear", HOST_SCHEMA]);
+        Ok(self.query(format!("{alone} {sql}"), vec![number(before), most(batch), number(lock)])?.len())
     }
 
     /// Keeps a new token; it is on disk when this returns.

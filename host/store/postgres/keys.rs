@@ -1,5 +1,7 @@
 //! The records of what was done under which key.
 
+use std::time::{Duration, Instant};
+
 use super::{Stage, StoreError, Tx, errors, get, gone, number_of, optional, text};
 use crate::clock::Millis;
 use crate::query::Cell;
@@ -22,7 +24,8 @@ fn record(row: &Row) -> Result<KeyRecord, StoreError> {
 /// Finds the record of a key, once no other try of it runs, on any host: the lock is held until the transaction ends.
 ///
 /// It is looked up before the transaction begins, after the lock was had: so it sees what the try before this one
-/// wrote, and tries of other keys never run into each other here.
+/// wrote, and tries of other keys never run into each other here. It is waited for no longer than until the instant of
+/// the hold, if that has one.
 pub fn find(tx: &Tx, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
     let mut slot = tx.slot()?;
     if slot.stage != Stage::Wanted {
@@ -36,18 +39,27 @@ pub fn find(tx: &Tx, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
         tx.shared.table("_oncehost_keys")
     );
     let number = number_of(&[&tx.shared.plugin, &id.tenant, &id.operation, &id.key]);
-    let found = tx.wait(async {
+    let (shorter, usual) = waits(tx);
+    let found = tx.patient().wait(async {
         let lock = client.prepare_cached("SELECT pg_advisory_lock($1)").await?;
         let select = client.prepare_cached(&select).await?;
         let (lock_params, key): ([&(dyn ToSql + Sync); 1], [&(dyn ToSql + Sync); 3]) =
             ([&number], [&id.tenant, &id.operation, &id.key]);
-        let (locked, found, began) = tokio::join!(
+        let set = async |text: Option<&String>| match text {
+            Some(text) => client.batch_execute(text).await,
+            None => Ok(()),
+        };
+        let (shortened, locked, found, reset, began) = tokio::join!(
             biased;
+            set(shorter.as_ref()),
             client.query(&lock, &lock_params),
             client.query_opt(&select, &key),
+            set(shorter.as_ref().map(|_| &usual)),
             client.batch_execute(tx.begin_text())
         );
+        shortened?;
         locked?;
+        reset?;
         began?;
         found
     });
@@ -65,13 +77,21 @@ pub fn find(tx: &Tx, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
                     .to_owned(),
             ))
         }
-        Ok(Err(error)) => Err(tx.failed(&mut slot, &error, errors::fault)),
+        Ok(Err(error)) => Err(tx.failed(&mut slot, &error, false, errors::fault)),
         Err(_) => {
             slot.close();
-            slot.stage = Stage::Over;
+            slot.stage = Stage::Away;
             Err(StoreError::Unavailable("the database does not answer; try again shortly".to_owned()))
         }
     }
+}
+
+/// How long a lock is waited for where less is left than usual, and what makes it the usual time again.
+fn waits(tx: &Tx) -> (Option<String>, String) {
+    let usual = tx.shared.server.lock_wait();
+    let set = |wait: Duration| format!("SET lock_timeout = {}", wait.as_millis().max(1));
+    let left = tx.until.map(|until| until.saturating_duration_since(Instant::now()));
+    (left.filter(|left| *left < usual - usual / 10).map(set), set(usual))
 }
 
 /// Keeps a reply under its key, with the COMMIT. Where the key has a record already, it stays as it is, unless it is
@@ -101,9 +121,7 @@ pub fn keep(tx: &Tx, id: &KeyId, record: &KeyRecord, forgotten: Millis) -> Resul
 /// Clears at most `batch` replies and as many marks, the oldest first. One host at a time: where another one clears
 /// now, nothing is done.
 pub fn clear(tx: &Tx, replies_before: Millis, marks_before: Millis, batch: usize) -> Result<Cleared, StoreError> {
-    let lock = number_of(&["oncehost", "clear", &tx.shared.plugin]);
-    let locked = tx.query("SELECT pg_try_advisory_xact_lock($1)", &[Cell::Integer(lock)])?;
-    if !locked.first().map_or(Ok(false), |row| get::<bool>(row, 0))? {
+    if !tx.clears_alone()? {
         return Ok(Cleared::default());
     }
     let table = tx.shared.table("_oncehost_keys");

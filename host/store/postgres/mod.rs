@@ -5,18 +5,17 @@
 //! savepoint at first; when one fails, the whole invocation runs again with savepoints, so that a failed call leaves the
 //! transaction usable. The same way back serves serialization failures and connections that are gone.
 
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, TryLockError};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::Object;
-use tokio_postgres::{Error, Row, Statement as Prepared};
+use tokio_postgres::Row;
 
 use super::{Access, Fate, StoreError};
 use crate::clock::Millis;
 use crate::ids;
 use crate::query::Cell;
-use errors::Kind;
 
 mod cells;
 mod commit;
@@ -26,9 +25,11 @@ mod health;
 pub mod host_db;
 pub mod keys;
 pub mod moving;
+mod notices;
 pub mod outbox;
 mod own;
 pub mod records;
+mod run;
 pub mod schedules;
 mod server;
 pub mod steps;
@@ -43,6 +44,9 @@ const CACHED_PARAMS: usize = 64;
 
 /// How long past a run's end its last query may take to be stopped.
 const GRACE: Duration = Duration::from_millis(200);
+
+/// What lets go of the locks of keys, when their transaction has ended.
+const UNLOCK: &str = "SELECT pg_advisory_unlock_all()";
 
 /// A number for an advisory lock.
 pub(super) fn number_of(parts: &[&str]) -> i64 {
@@ -59,7 +63,12 @@ pub struct Shared {
     access: Access,
     slot: Mutex<Slot>,
     generation: AtomicU64,
+    /// How many more events are looked for before they are published, since one was there already.
+    wary: AtomicU32,
 }
+
+/// How many that are.
+const WARY: u32 = 100;
 
 /// The transaction of the moment.
 #[derive(Default)]
@@ -84,6 +93,10 @@ enum Stage {
     Again,
     /// It is lost.
     Over,
+    /// It is lost, since the database was away, or too slow.
+    Away,
+    /// It is lost, since the database refused to commit it.
+    Refused,
 }
 
 /// A statement whose outcome is known before it runs.
@@ -117,12 +130,18 @@ impl Shared {
 
     /// The same without making anything.
     fn as_is(server: &Arc<Server>, plugin: &str, access: Access) -> Self {
-        let (slot, generation) = (Mutex::default(), AtomicU64::new(0));
-        Self { server: server.clone(), plugin: plugin.to_owned(), access, slot, generation }
+        let (slot, generation, wary) = (Mutex::default(), AtomicU64::new(0), AtomicU32::new(0));
+        Self { server: server.clone(), plugin: plugin.to_owned(), access, slot, generation, wary }
     }
 
     fn lock(&self) -> MutexGuard<'_, Slot> {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Whether events of late were there already; counts one more.
+    fn is_wary(&self) -> bool {
+        let less = |left: u32| left.checked_sub(1);
+        self.wary.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 
     /// Keeps the connection from every holder; `None` while a host call uses it.
@@ -216,6 +235,11 @@ impl Tx {
         Self { until: Some(until), ..self.clone() }
     }
 
+    /// The same hold without an end.
+    fn patient(&self) -> Self {
+        Self { until: None, ..self.clone() }
+    }
+
     fn is_current(&self) -> bool {
         self.generation == self.shared.generation.load(Ordering::SeqCst)
     }
@@ -229,13 +253,15 @@ impl Tx {
         match slot.stage {
             Stage::Wanted | Stage::Open => Fate::Open,
             Stage::Again => Fate::Again,
+            Stage::Away => Fate::Away,
+            Stage::Refused => Fate::Refused,
             Stage::Idle | Stage::Over => Fate::Ended,
         }
     }
 
     /// Does `work`, at most until the run's end.
     fn wait<R>(&self, work: impl Future<Output = R>) -> Result<R, tokio::time::error::Elapsed> {
-        let latest = Instant::now() + server::ANSWER + GRACE;
+        let latest = Instant::now() + self.shared.server.answer() + GRACE;
         let until = self.until.map_or(latest, |until| latest.min(until + GRACE));
         self.shared.server.wait(async { tokio::time::timeout_at(until.into(), work).await })
     }
@@ -256,111 +282,6 @@ impl Tx {
         Err(gone())
     }
 
-    /// Makes sure that there is a connection.
-    fn connected(&self, slot: &mut Slot) -> Result<(), StoreError> {
-        if slot.client.is_none() {
-            let connected = self.shared.server.wait(self.shared.server.connect());
-            slot.client = Some(connected.inspect_err(|_| slot.stage = Stage::Over)?);
-        }
-        Ok(())
-    }
-
-    /// Runs one statement in the transaction, which begins with it. `explain` says what its error means.
-    fn run(
-        &self,
-        text: &str,
-        params: &[Cell],
-        want: Want,
-        explain: impl Fn(&Error) -> StoreError,
-    ) -> Result<Gave, StoreError> {
-        let mut slot = self.slot()?;
-        self.connected(&mut slot)?;
-        let begins = slot.stage == Stage::Wanted;
-        let Some(client) = &slot.client else { return Err(gone()) };
-        let careful = slot.careful;
-        let ran = self.wait(async {
-            let mut first = if begins { self.begin_text().to_owned() } else { String::new() };
-            if careful {
-                first.push_str("; SAVEPOINT call");
-                client.batch_execute(first.trim_start_matches("; ")).await?;
-                first.clear();
-            }
-            let prepared = if params.len() > CACHED_PARAMS {
-                client.prepare(text).await?
-            } else {
-                client.prepare_cached(text).await?
-            };
-            let start = async { if first.is_empty() { Ok(()) } else { client.batch_execute(&first).await } };
-            let (began, gave) = tokio::join!(biased; start, give(client, &prepared, params, want));
-            began?;
-            let gave = gave?;
-            if careful {
-                client.batch_execute("RELEASE call").await?;
-            }
-            Ok::<_, Error>(gave)
-        });
-        match ran {
-            Ok(Ok(gave)) => {
-                slot.stage = Stage::Open;
-                Ok(gave)
-            }
-            Ok(Err(error)) => Err(self.failed(&mut slot, &error, explain)),
-            Err(_) => {
-                // The connection is given up; the server is told, so that it does not work for nobody.
-                if let Some(client) = &slot.client {
-                    let cancel = client.cancel_token();
-                    self.shared.server.cancel(cancel);
-                }
-                slot.close();
-                slot.stage = Stage::Over;
-                Err(StoreError::Slow("the database took too long; narrow the query, or try again".to_owned()))
-            }
-        }
-    }
-
-    /// Says what a failed statement means, and leaves the transaction usable or marks it as lost.
-    fn failed(&self, slot: &mut Slot, error: &Error, explain: impl Fn(&Error) -> StoreError) -> StoreError {
-        let kind = errors::kind(error);
-        tracing::debug!(?kind, error = server::told(error), careful = slot.careful, "a statement failed");
-        match kind {
-            Kind::Again => {
-                if let Some(client) =
-                    slot.client.as_ref().filter(|_| error.code().is_some_and(|code| code.code() == "0A000"))
-                {
-                    client.statement_cache.clear();
-                }
-                slot.stage = Stage::Again;
-            }
-            Kind::Statement if !slot.careful => {
-                slot.careful = true;
-                slot.stage = Stage::Again;
-            }
-            Kind::Statement => {
-                let undone = slot
-                    .client
-                    .as_ref()
-                    .map(|client| self.wait(async { client.batch_execute("ROLLBACK TO call; RELEASE call").await }));
-                slot.stage = if matches!(undone, Some(Ok(Ok(())))) { Stage::Open } else { Stage::Again };
-            }
-            Kind::Late => slot.stage = Stage::Over,
-        }
-        if matches!(slot.stage, Stage::Again | Stage::Over) {
-            self.release(slot);
-        }
-        if slot.stage == Stage::Again { gone() } else { explain(error) }
-    }
-
-    /// Rolls back what is open and gives the connection back to the pool, or up where that fails.
-    fn release(&self, slot: &mut Slot) {
-        slot.pending.clear();
-        let Some(client) = &slot.client else { return };
-        let clean = self.wait(async { client.batch_execute("ROLLBACK; SELECT pg_advisory_unlock_all()").await });
-        match clean {
-            Ok(Ok(())) => drop(slot.client.take()),
-            Ok(Err(_)) | Err(_) => slot.close(),
-        }
-    }
-
     /// Undoes the transaction. What was lost before stays lost.
     pub fn undo(&self) {
         let mut slot = self.shared.lock();
@@ -374,7 +295,7 @@ impl Tx {
                 slot.stage = Stage::Wanted;
             }
             Stage::Wanted => slot.pending.clear(),
-            Stage::Idle | Stage::Again | Stage::Over => {}
+            Stage::Idle | Stage::Again | Stage::Over | Stage::Away | Stage::Refused => {}
         }
     }
 
@@ -405,20 +326,19 @@ impl Tx {
         }
     }
 
+    /// Whether this transaction is the only one that clears this plugin's tables; until it ends, others are not.
+    fn clears_alone(&self) -> Result<bool, StoreError> {
+        let lock = number_of(&["oncehost", "clear", &self.shared.plugin]);
+        let locked = self.query("SELECT pg_try_advisory_xact_lock($1)", &[Cell::Integer(lock)])?;
+        locked.first().map_or(Ok(false), |row| get::<bool>(row, 0))
+    }
+
     /// Runs a query of the host's own.
     fn query(&self, text: &str, params: &[Cell]) -> Result<Vec<Row>, StoreError> {
         match self.run(text, params, Want::Rows, errors::fault)? {
             Gave::Rows(rows) => Ok(rows),
             Gave::Changed(_) => Ok(Vec::new()),
         }
-    }
-}
-
-async fn give(client: &Object, prepared: &Prepared, params: &[Cell], want: Want) -> Result<Gave, Error> {
-    let params: Vec<&(dyn tokio_postgres::types::ToSql + Sync)> = params.iter().map(|cell| cell as _).collect();
-    match want {
-        Want::Rows => client.query(prepared, &params).await.map(Gave::Rows),
-        Want::Changed => client.execute(prepared, &params).await.map(Gave::Changed),
     }
 }
 

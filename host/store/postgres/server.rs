@@ -10,16 +10,19 @@ use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, R
 use rustls_platform_verifier::ConfigVerifierExt;
 use tokio::runtime::{Handle, Runtime};
 use tokio_postgres::Config;
+use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::moving::{self, HOSTS, MOVES};
+use super::notices::Notices;
 use super::{StoreError, errors};
 
 /// The host's own tables in a plugin's schema, and those that belong to no plugin: a step a version.
 pub(super) const PLUGIN_TABLES: [&str; 1] = [include_str!("../../../schema/postgres/0001_host.sql")];
-const HOST_TABLES: [&str; 2] = [
+const HOST_TABLES: [&str; 3] = [
     include_str!("../../../schema/postgres/host/0001_tokens.sql"),
     include_str!("../../../schema/postgres/host/0002_events.sql"),
+    include_str!("../../../schema/postgres/host/0003_hosts.sql"),
 ];
 
 /// The newest version of the host's own tables that is known here: of those that belong to no plugin, or of a plugin's.
@@ -33,11 +36,11 @@ pub(super) const HOST_SCHEMA: &str = "host";
 /// How long a connection may take to be made, or to become free.
 const CONNECT: Duration = Duration::from_secs(5);
 
+/// How long a database that had no room counts as full, unless it says so again.
+const FULL: Duration = Duration::from_secs(5);
+
 /// How often the database is asked whether it answers.
 const PULSE: Duration = Duration::from_secs(1);
-
-/// The longest that the host waits for an answer of the database; a run's own limit comes first.
-pub(super) const ANSWER: Duration = Duration::from_secs(30);
 
 /// What is asked of a server beside its address.
 #[derive(Clone, Copy, Debug)]
@@ -46,10 +49,14 @@ pub struct Limits {
     pub connections: usize,
     /// How long a try waits for another try of the same key, and a statement for a lock.
     pub lock_wait: Duration,
+    /// The longest that the host waits for an answer of the database; a run's own limit comes first.
+    pub answer: Duration,
 }
 
 /// One database on a server, shared by all plugins that rest there.
 pub struct Server {
+    config: Config,
+    limits: Limits,
     pool: Pool,
     tls: MakeRustlsConnect,
     handle: Handle,
@@ -60,8 +67,13 @@ pub struct Server {
     pulse: Mutex<Result<(), String>>,
     /// Whether schemas that are being copied, or were, are refused.
     heeds_marks: bool,
+    /// When it said last that its disk is full.
+    full: Mutex<Option<Instant>>,
     /// Schemas whose host tables are known to be at their newest version.
     ready: Mutex<HashSet<String>>,
+    /// By what name this host knows what it told itself.
+    me: String,
+    pub(super) notices: Arc<Notices>,
     /// By plugin, which version of its tables was seen last, and when.
     tables: Mutex<HashMap<String, (Instant, i64)>>,
 }
@@ -100,7 +112,14 @@ impl Server {
 
     fn called(name: &'static str, url: &str, limits: Limits) -> Result<Arc<Self>, StoreError> {
         let mut config = read(url).map_err(StoreError::Unavailable)?;
-        config.application_name(name).connect_timeout(CONNECT).keepalives_idle(Duration::from_secs(30));
+        config.application_name(name).connect_timeout(CONNECT);
+        // A peer that is gone without a word is noticed.
+        config.keepalives_idle(CONNECT * 2).keepalives_interval(CONNECT).keepalives_retries(3);
+        config.tcp_user_timeout(limits.answer);
+        if config.get_target_session_attrs() == TargetSessionAttrs::Any {
+            // Of several, or after a failover, one that takes writes.
+            config.target_session_attrs(TargetSessionAttrs::ReadWrite);
+        }
         let unusable = |what: &str, why: String| StoreError::Unavailable(format!("{what}: {why}"));
         let tls = rustls::ClientConfig::with_platform_verifier()
             .map_err(|error| unusable("TLS cannot be set up", error.to_string()))?;
@@ -112,9 +131,12 @@ impl Server {
             .map_err(|error| unusable("no thread can be started", error.to_string()))?;
         let place = place(&config);
         let tls = MakeRustlsConnect::new(tls);
-        let manager =
-            Manager::from_config(config, tls.clone(), ManagerConfig { recycling_method: RecyclingMethod::Fast });
-        let settings = session(limits.lock_wait);
+        let manager = Manager::from_config(
+            config.clone(),
+            tls.clone(),
+            ManagerConfig { recycling_method: RecyclingMethod::Fast },
+        );
+        let settings = session(limits);
         let pool = Pool::builder(manager)
             .max_size(limits.connections)
             .runtime(deadpool_postgres::Runtime::Tokio1)
@@ -129,14 +151,71 @@ impl Server {
         let handle = runtime.handle().clone();
         let (runtime, ready, pulse) = (Mutex::new(Some(runtime)), Mutex::default(), Mutex::new(Ok(())));
         let heeds_marks = name == HOSTS;
-        let server = Arc::new(Self { pool, tls, handle, runtime, place, pulse, heeds_marks, ready, tables: Mutex::default() });
+        let (me, notices) = (uuid::Uuid::now_v7().to_string(), Arc::default());
+        let (full, tables) = (Mutex::default(), Mutex::default());
+        let server = Arc::new(Self {
+            config,
+            limits,
+            pool,
+            tls,
+            handle,
+            runtime,
+            place,
+            pulse,
+            heeds_marks,
+            full,
+            ready,
+            tables,
+            me,
+            notices,
+        });
         server.feel_pulse();
+        server.tell_on();
         Ok(server)
     }
 
     /// Where the database is, without a password.
     pub fn place(&self) -> &str {
         &self.place
+    }
+
+    pub(super) fn me(&self) -> &str {
+        &self.me
+    }
+
+    /// What a connection outside of the pool is made with.
+    pub(super) fn way(&self) -> (Config, MakeRustlsConnect) {
+        (self.config.clone(), self.tls.clone())
+    }
+
+    /// Has `work` go on beside everything else, at most until the server is dropped.
+    pub(super) fn spawn(&self, work: impl Future<Output = ()> + Send + 'static) {
+        self.handle.spawn(work);
+    }
+
+    pub(super) fn answer(&self) -> Duration {
+        self.limits.answer
+    }
+
+    pub(super) fn lock_wait(&self) -> Duration {
+        self.limits.lock_wait
+    }
+
+    /// Lends a connection to `work`, at most for as long as answers are waited for.
+    ///
+    /// # Errors
+    /// What `explain` makes of the database's error; when there is no connection, or no answer.
+    pub(super) async fn lend<R>(
+        &self,
+        work: impl AsyncFnOnce(&mut Object) -> Result<R, tokio_postgres::Error>,
+    ) -> Result<Result<R, tokio_postgres::Error>, StoreError> {
+        let mut client = self.connect().await?;
+        let done = tokio::time::timeout(self.limits.answer, work(&mut client)).await;
+        done.map_err(|_| {
+            // Whoever had it next would wait for this answer first.
+            drop(Object::take(client));
+            StoreError::Unavailable("the database does not answer; try again shortly".to_owned())
+        })
     }
 
     /// Runs `work` to its end, from a thread that belongs to no runtime.
@@ -150,8 +229,10 @@ impl Server {
         work: impl Future<Output = Result<R, StoreError>> + Send + 'static,
     ) -> Result<R, StoreError> {
         let (sender, receiver) = std::sync::mpsc::channel();
+        // What `work` waits for has limits of its own, which come first.
+        let longest = self.limits.answer + CONNECT * 2;
         self.handle.spawn(async move {
-            let done = tokio::time::timeout(ANSWER, work).await;
+            let done = tokio::time::timeout(longest, work).await;
             let late = |_| Err(StoreError::Unavailable("the database does not answer".to_owned()));
             // Nobody waits any more only where the thread is gone.
             drop(sender.send(done.unwrap_or_else(late)));
@@ -198,7 +279,17 @@ impl Server {
     /// # Errors
     /// Why not.
     pub fn pulse(&self) -> Result<(), String> {
+        let full = self.full.lock().unwrap_or_else(PoisonError::into_inner);
+        if full.is_some_and(|since| since.elapsed() < FULL) {
+            return Err("the database has no room left on its disk".to_owned());
+        }
+        drop(full);
         self.pulse.lock().unwrap_or_else(PoisonError::into_inner).clone()
+    }
+
+    /// Notes that it has no room.
+    pub(super) fn is_full(&self) {
+        *self.full.lock().unwrap_or_else(PoisonError::into_inner) = Some(Instant::now());
     }
 
     async fn ping(&self) -> Result<(), String> {
@@ -354,9 +445,9 @@ impl Server {
 /// Sequential scans are shunned: in a serializable transaction one locks its whole table, and small tables would have
 /// everybody run into everybody. What cannot do without then looks so dear to the planner that it would compile
 /// it, which takes far longer than the query.
-fn session(lock_wait: Duration) -> String {
-    let lock_wait = lock_wait.as_millis().max(1);
-    let (answer, idle) = (ANSWER.as_millis(), (ANSWER * 2).as_millis());
+fn session(limits: Limits) -> String {
+    let lock_wait = limits.lock_wait.as_millis().max(1);
+    let (answer, idle) = (limits.answer.as_millis().max(1), (limits.answer * 2).as_millis().max(1));
     format!(
         "SET lock_timeout = {lock_wait}; SET statement_timeout = {answer}; \
          SET idle_in_transaction_session_timeout = {idle}; SET TimeZone = 'UTC'; \

@@ -116,7 +116,7 @@ impl Tx {
         let found = self.in_schema(|| schema::misfits(&Within(self), wanted));
         found?.map_err(|error| match self.fate() {
             Fate::Open => StoreError::Unavailable(error.to_string()),
-            Fate::Again | Fate::Parted | Fate::Ended => super::gone(),
+            Fate::Again | Fate::Parted | Fate::Ended | Fate::Away | Fate::Refused => super::gone(),
         })
     }
 

@@ -89,10 +89,13 @@ pub fn start(tx: &Tx, start: &Start<'_>, now: Millis) -> Result<Option<i64>, Sto
     let definition =
         format!("INSERT INTO {} (hash, body) VALUES ($1, $2) ON CONFLICT (hash) DO NOTHING", definitions(tx));
     tx.changed(&definition, &[hash.clone(), text(start.definition)])?;
+    // From the definition's row: whoever clears it at this moment then runs into this transaction.
     let workflow = format!(
         "INSERT INTO {} (tenant, workflow_id, flow, biz_id, seed, definition, status, since, attempts, created_at) \
-         VALUES ($1, $2, $3, $4, $5, $6, 'running', $7, 0, $7) ON CONFLICT (workflow_id, tenant) DO NOTHING RETURNING id",
-        table(tx)
+         SELECT $1::text, $2::text, $3::text, $4::text, $5::text, hash, 'running', $7::bigint, 0, $7::bigint FROM {} \
+         WHERE hash = $6 ON CONFLICT (workflow_id, tenant) DO NOTHING RETURNING id",
+        table(tx),
+        definitions(tx)
     );
     let params = [
         text(start.tenant),

@@ -112,9 +112,9 @@ impl HostDb {
     /// # Errors
     /// When the database fails.
     pub fn clear_events(&self, before: Millis, batch: usize) -> Result<usize, StoreError> {
-        let sql = "DELETE FROM host.events WHERE id IN \
-                   (SELECT id FROM host.events WHERE relayed_at <= $1 ORDER BY relayed_at LIMIT $2) RETURNING true";
-        Ok(self.query(sql.to_owned(), vec![number(before), most(batch)])?.len())
+        let sql = "DELETE FROM host.events WHERE id IN (SELECT id FROM host.events, alone \
+                   WHERE relayed_at <= $1 AND mine ORDER BY relayed_at LIMIT $2) RETURNING true";
+        self.clear(sql, before, batch)
     }
 
     /// All subscriptions, those that ended a short while ago included.

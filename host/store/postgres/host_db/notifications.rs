@@ -79,9 +79,9 @@ impl HostDb {
     /// When the database fails.
     pub fn clear_messages(&self, before: Millis, batch: usize) -> Result<usize, StoreError> {
         // Up to the first that is too young: what is kept has no holes.
-        let sql = "DELETE FROM host.notifications WHERE position IN (SELECT position FROM host.notifications \
-                   WHERE position < coalesce((SELECT min(position) FROM host.notifications WHERE noted_at > $1), \
+        let sql = "DELETE FROM host.notifications WHERE position IN (SELECT position FROM host.notifications, alone \
+                   WHERE mine AND position < coalesce((SELECT min(position) FROM host.notifications WHERE noted_at > $1), \
                    (SELECT max(position) FROM host.notifications)) ORDER BY position LIMIT $2) RETURNING true";
-        Ok(self.query(sql.to_owned(), vec![number(before), most(batch)])?.len())
+        self.clear(sql, before, batch)
     }
 }

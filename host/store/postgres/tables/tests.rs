@@ -23,7 +23,7 @@ fn schema(sql: &str) -> Schema {
 
 impl Shop {
     fn new() -> Self {
-        let limits = Limits { connections: 4, lock_wait: Duration::from_secs(5) };
+        let limits = Limits { connections: 4, lock_wait: Duration::from_secs(5), answer: Duration::from_secs(30) };
         let server = Server::new(&test_postgres::database(), limits).unwrap();
         let shared = Shared::open(&server, "shop", Access::Write).unwrap();
         Self { shared, database: store::Database::Postgres(server, "shop".to_owned()) }

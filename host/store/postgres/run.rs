@@ -1,0 +1,158 @@
+//! One statement in a transaction: run, and what its failure does to the transaction.
+
+use tokio_postgres::error::SqlState;
+use tokio_postgres::{Error, Statement as Prepared};
+
+use deadpool_postgres::Object;
+
+use super::errors::{self, Kind};
+use super::{CACHED_PARAMS, Gave, Slot, Stage, StoreError, Tx, UNLOCK, Want, gone, server};
+use crate::query::Cell;
+
+impl Tx {
+    /// Makes sure that there is a connection.
+    pub(super) fn connected(&self, slot: &mut Slot) -> Result<(), StoreError> {
+        if slot.client.is_none() {
+            let connected = self.shared.server.wait(self.shared.server.connect());
+            slot.client = Some(connected.inspect_err(|_| slot.stage = Stage::Away)?);
+        }
+        Ok(())
+    }
+
+    /// Runs one statement in the transaction, which begins with it. `explain` says what its error means.
+    pub(super) fn run(
+        &self,
+        text: &str,
+        params: &[Cell],
+        want: Want,
+        explain: impl Fn(&Error) -> StoreError,
+    ) -> Result<Gave, StoreError> {
+        let mut slot = self.slot()?;
+        self.connected(&mut slot)?;
+        let begins = slot.stage == Stage::Wanted;
+        let Some(client) = &slot.client else { return Err(gone()) };
+        let careful = slot.careful;
+        let ran = self.wait(async {
+            let mut first = if begins { self.begin_text().to_owned() } else { String::new() };
+            if careful {
+                first.push_str("; SAVEPOINT call");
+                client.batch_execute(first.trim_start_matches("; ")).await?;
+                first.clear();
+            }
+            let prepared = if params.len() > CACHED_PARAMS {
+                client.prepare(text).await?
+            } else {
+                client.prepare_cached(text).await?
+            };
+            let start = async { if first.is_empty() { Ok(()) } else { client.batch_execute(&first).await } };
+            let (began, gave) = tokio::join!(biased; start, give(client, &prepared, params, want));
+            began?;
+            let gave = gave?;
+            if careful {
+                client.batch_execute("RELEASE call").await?;
+            }
+            Ok::<_, Error>(gave)
+        });
+        match ran {
+            Ok(Ok(gave)) => {
+                slot.stage = Stage::Open;
+                Ok(gave)
+            }
+            Ok(Err(error)) => Err(self.failed(&mut slot, &error, reads(text), explain)),
+            Err(_) => {
+                // The connection is given up; the server is told, so that it does not work for nobody.
+                if let Some(client) = &slot.client {
+                    let cancel = client.cancel_token();
+                    self.shared.server.cancel(cancel);
+                }
+                slot.close();
+                let (stage, error) = if reads(text) {
+                    let error = "the database took too long; narrow the query, or try again";
+                    (Stage::Over, StoreError::Slow(error.to_owned()))
+                } else {
+                    (Stage::Away, errors::away())
+                };
+                slot.stage = stage;
+                Err(error)
+            }
+        }
+    }
+
+    /// Says what a failed statement means, and leaves the transaction usable or marks it as lost.
+    /// `reads`: a statement that may be at fault itself where it takes long.
+    pub(super) fn failed(
+        &self,
+        slot: &mut Slot,
+        error: &Error,
+        reads: bool,
+        explain: impl Fn(&Error) -> StoreError,
+    ) -> StoreError {
+        let kind = errors::kind(error);
+        self.met_full(error);
+        tracing::debug!(?kind, error = server::told(error), careful = slot.careful, "a statement failed");
+        match kind {
+            Kind::Again => {
+                if let Some(client) =
+                    slot.client.as_ref().filter(|_| error.code().is_some_and(|code| code.code() == "0A000"))
+                {
+                    client.statement_cache.clear();
+                }
+                slot.stage = Stage::Again;
+            }
+            Kind::Statement if !slot.careful => {
+                slot.careful = true;
+                slot.stage = Stage::Again;
+            }
+            Kind::Statement => {
+                let undone = slot
+                    .client
+                    .as_ref()
+                    .map(|client| self.wait(async { client.batch_execute("ROLLBACK TO call; RELEASE call").await }));
+                slot.stage = if matches!(undone, Some(Ok(Ok(())))) { Stage::Open } else { Stage::Again };
+            }
+            Kind::Late if reads && error.code() == Some(&SqlState::QUERY_CANCELED) => slot.stage = Stage::Over,
+            Kind::Late => slot.stage = Stage::Away,
+        }
+        if slot.stage != Stage::Open {
+            self.release(slot);
+        }
+        match slot.stage {
+            Stage::Again => gone(),
+            Stage::Away => errors::away(),
+            Stage::Idle | Stage::Wanted | Stage::Open | Stage::Over | Stage::Refused => explain(error),
+        }
+    }
+
+    /// Whether the database has no room, which is noted.
+    pub(super) fn met_full(&self, error: &Error) -> bool {
+        let full = errors::is_full(error);
+        if error.code() == Some(&SqlState::DISK_FULL) {
+            self.shared.server.is_full();
+        }
+        full
+    }
+
+    /// Rolls back what is open and gives the connection back to the pool, or up where that fails.
+    pub(super) fn release(&self, slot: &mut Slot) {
+        slot.pending.clear();
+        let Some(client) = &slot.client else { return };
+        let clean = self.wait(async { client.batch_execute(&format!("ROLLBACK; {UNLOCK}")).await });
+        match clean {
+            Ok(Ok(())) => drop(slot.client.take()),
+            Ok(Err(_)) | Err(_) => slot.close(),
+        }
+    }
+}
+
+pub(super) async fn give(client: &Object, prepared: &Prepared, params: &[Cell], want: Want) -> Result<Gave, Error> {
+    let params: Vec<&(dyn tokio_postgres::types::ToSql + Sync)> = params.iter().map(|cell| cell as _).collect();
+    match want {
+        Want::Rows => client.query(prepared, &params).await.map(Gave::Rows),
+        Want::Changed => client.execute(prepared, &params).await.map(Gave::Changed),
+    }
+}
+
+/// Whether a statement only reads.
+fn reads(text: &str) -> bool {
+    text.starts_with("SELECT")
+}
