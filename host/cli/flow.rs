@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 use super::{Fail, flow_tree, local, print};
 use crate::config::Settings;
-use crate::failure::{Code, Failure};
+use crate::failure::Failure;
 use crate::flow::operate::{self, Named, Query, Verb};
 use crate::serve;
 
@@ -158,7 +158,8 @@ async fn ask(settings: Settings, verb: Option<Verb>, which: &Which, reason: Opti
         }
     };
     if let Some(answer) = local::ask(&settings.data, request).await? {
-        let wrong_use = answer.status == 400;
+        let body: Json = serde_json::from_str(&answer.text).unwrap_or_default();
+        let wrong_use = says_which(&body["details"]);
         let told = answer.json();
         return match told {
             Err(Fail::Failed(text)) if wrong_use => Err(Fail::Usage(text)),
@@ -175,9 +176,15 @@ async fn ask(settings: Settings, verb: Option<Verb>, which: &Which, reason: Opti
     done.map_err(told)
 }
 
+/// A name that several workflows have is wrong use; all else failed.
 fn told(failure: Failure) -> Fail {
     let text = failure.to_string();
-    if failure.code == Code::Validation { Fail::Usage(text) } else { Fail::Failed(text) }
+    if says_which(&failure.details) { Fail::Usage(text) } else { Fail::Failed(text) }
+}
+
+/// Whether these details of an error list several workflows of one name.
+fn says_which(details: &Json) -> bool {
+    details["workflows"].is_array()
 }
 
 async fn follow(settings: Settings, which: &Which) -> Result<(), Fail> {

@@ -70,9 +70,21 @@ impl Round {
 /// # Errors
 /// When the database fails.
 pub fn take_due(tx: &Tx, going: &Going<'_>, round: &Round) -> Result<Taken, StoreError> {
-    let rows = steps::due(tx, going.now, BATCH)?;
-    let full = rows.len() == BATCH;
     let mut taken = Taken::default();
+    let rows = steps::due(tx, going.now, BATCH)?;
+    let mut full = rows.len() == BATCH;
+    take_all(tx, going, round, rows, &mut taken)?;
+    if taken.starved {
+        // What there is no room for stays due, and somebody says so when there is. It holds up nobody whose time has come.
+        let rows = steps::timers(tx, going.now, BATCH)?;
+        full = rows.len() == BATCH;
+        take_all(tx, going, round, rows, &mut taken)?;
+    }
+    taken.next = if full { Some(going.now) } else { steps::next_due(tx, going.now)? };
+    Ok(taken)
+}
+
+fn take_all(tx: &Tx, going: &Going<'_>, round: &Round, rows: Vec<Step>, taken: &mut Taken) -> Result<(), StoreError> {
     for row in rows {
         let facts = match round.facts(tx, row.workflow) {
             Ok(facts) => facts,
@@ -85,13 +97,10 @@ pub fn take_due(tx: &Tx, going: &Going<'_>, round: &Round) -> Result<Taken, Stor
                 continue;
             }
         };
-        let wakes = take(tx, going, facts, &row, &mut taken)?;
+        let wakes = take(tx, going, facts, &row, taken)?;
         taken.wakes.add(wakes);
     }
-    // What there is no room for stays due; somebody says so when there is.
-    let after = if full && !taken.starved { going.now - 1 } else { going.now };
-    taken.next = steps::next_due(tx, after)?;
-    Ok(taken)
+    Ok(())
 }
 
 fn take(tx: &Tx, going: &Going<'_>, facts: Arc<Facts>, row: &Step, taken: &mut Taken) -> Result<Wakes, StoreError> {
