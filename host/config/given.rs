@@ -136,10 +136,16 @@ impl Veil {
 
     /// Puts names in the place of values.
     pub fn hide(&self, text: &mut String) {
-        for (name, value) in &self.0 {
-            if text.contains(value.as_str()) {
-                *text = text.replace(value.as_str(), &format!("[secret {name}]"));
-            }
+        let mut from = 0;
+        let first = |rest: &str| {
+            // Of those that begin in one place the longest, which stands first.
+            let found = self.0.iter().filter_map(|it| Some((rest.find(it.1.as_str())?, it)));
+            found.min_by_key(|(at, _)| *at)
+        };
+        while let Some((at, (name, value))) = first(&text[from..]) {
+            let shown = format!("[secret {name}]");
+            text.replace_range(from + at..from + at + value.len(), &shown);
+            from += at + shown.len();
         }
     }
 }

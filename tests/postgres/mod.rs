@@ -1,6 +1,5 @@
 //! Many hosts on one Postgres, and a Postgres that fails.
 
-#[cfg(feature = "crash-points")]
 mod events;
 mod hosts;
 mod outages;

@@ -6,23 +6,32 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use oncehost::config::Store;
+use serde_json::Value as Json;
 use tempfile::TempDir;
 
 use super::host::{self, Answer};
+use super::rows;
 
-/// Folders for plugins and data.
+/// Folders for plugins and data, and where else the data may be.
 pub struct Folders {
     folder: TempDir,
+    store: Store,
 }
 
 impl Folders {
     /// Folders with these files as plugins.
     pub fn new(files: impl IntoIterator<Item = (impl AsRef<str>, impl AsRef<str>)>) -> Self {
+        Self::on(&Store::Sqlite, files)
+    }
+
+    /// The same with the data in this database.
+    pub fn on(store: &Store, files: impl IntoIterator<Item = (impl AsRef<str>, impl AsRef<str>)>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in files {
             host::write(&folder.path().join("plugins").join(path.as_ref()), text.as_ref());
         }
-        Self { folder }
+        Self { folder, store: store.clone() }
     }
 
     /// Folders without a plugin.
@@ -55,6 +64,10 @@ impl Folders {
             .env_remove("ONCEHOST_LONG")
             .env_remove("ONCEHOST_SEED")
             .current_dir(self.folder.path());
+        if let Store::Postgres(url) = &self.store {
+            // What a killed host had claimed is another's after this time.
+            command.env("ONCEHOST_STORE", url).env("ONCEHOST_LEASE", "1s");
+        }
         command
     }
 
@@ -63,7 +76,24 @@ impl Folders {
         Process::start(self.command(&["dev", "--apply-schema"]))
     }
 
-    /// A plugin's database.
+    /// What a query finds in the database of a plugin.
+    pub fn rows(&self, plugin: &str, sql: &str) -> Vec<Vec<Json>> {
+        match &self.store {
+            Store::Sqlite => rows::sqlite(&self.database(plugin), sql),
+            Store::Postgres(url) => {
+                let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
+                runtime.block_on(rows::postgres(url, plugin, sql))
+            }
+        }
+    }
+
+    /// The same, of one column of texts.
+    pub fn column(&self, plugin: &str, sql: &str) -> Vec<String> {
+        let rows = self.rows(plugin, sql);
+        rows.iter().map(|row| row[0].as_str().expect("a text").to_owned()).collect()
+    }
+
+    /// A plugin's database on SQLite.
     pub fn database(&self, plugin: &str) -> rusqlite::Connection {
         rusqlite::Connection::open(self.data().join(format!("{plugin}.db"))).unwrap()
     }
@@ -189,6 +219,12 @@ impl Process {
     /// Asks for a path.
     pub fn get(&self, path: &str) -> Answer {
         host::answer(self.agent.get(format!("{}{path}", self.url)).call().unwrap())
+    }
+
+    /// Sends JSON to a path.
+    pub fn post_to(&self, path: &str, body: &str) -> Answer {
+        let request = self.agent.post(format!("{}{path}", self.url)).header("Content-Type", "application/json");
+        host::answer(request.send(body).unwrap())
     }
 
     /// The same, where an answer must come, for a tenant.
