@@ -495,7 +495,7 @@ fn the_schemas_for_editors_refuse_what_the_host_refuses() {
             "which is not there",
             "no key",
             "does not end before",
-            "result is null",
+            "\" sleeps",
             "no step",
             "an instant",
         ])
