@@ -6,7 +6,7 @@ use super::{drain, look, until};
 use crate::support::host::Host;
 use crate::support::scenario::files;
 
-const SLEEPER: &str = r#"
+pub const SLEEPER: &str = r#"
 //- /sleeper/plugin.json
 { "id": "sleeper", "version": "1.0.0", "permissions": ["data:write", "flow:start"] }
 //- /sleeper/schema.sql

@@ -1,6 +1,7 @@
 //! Many hosts on one Postgres, and a Postgres that fails.
 
 mod events;
+mod flows;
 mod hosts;
 mod outages;
 mod proxy;
