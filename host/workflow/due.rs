@@ -35,24 +35,28 @@ pub struct Taken {
 }
 
 impl Round {
-    /// A workflow's facts.
+    /// A workflow's facts, or why it cannot go on.
     ///
     /// # Errors
-    /// When the database fails, or the workflow's definition cannot be read.
-    pub fn facts(&self, tx: &Tx, workflow: i64) -> Result<Arc<Facts>, Failure> {
+    /// When the database fails, or the transaction is gone: that says nothing about the workflow.
+    pub fn facts(&self, tx: &Tx, workflow: i64) -> Result<Result<Arc<Facts>, Failure>, StoreError> {
         let gone = |what: &str| Failure::new(Code::Unavailable, format!("the {what} of workflow {workflow} is gone"));
-        let row = workflows::by_number(tx, workflow)?.ok_or_else(|| gone("row"))?;
+        let Some(row) = workflows::by_number(tx, workflow)? else { return Ok(Err(gone("row"))) };
         let known = self.lock().get(&row.definition_hash).cloned();
         let definition = match known {
             Some(definition) => definition,
             None => {
-                let text = workflows::definition(tx, &row.definition_hash)?.ok_or_else(|| gone("definition"))?;
-                let read = Definition::parse(&text).map_err(|error| Failure::contract(error.to_string()))?;
-                self.lock().entry(row.definition_hash).or_insert(Arc::new(read)).clone()
+                let Some(text) = workflows::definition(tx, &row.definition_hash)? else {
+                    return Ok(Err(gone("definition")));
+                };
+                match Definition::parse(&text) {
+                    Ok(read) => self.lock().entry(row.definition_hash).or_insert(Arc::new(read)).clone(),
+                    Err(error) => return Ok(Err(Failure::contract(error.to_string()))),
+                }
             }
         };
         let seed = serde_json::from_str(&row.seed).unwrap_or_default();
-        Ok(Arc::new(Facts { id: row.id, tenant: row.tenant, workflow_id: row.workflow_id, seed, definition }))
+        Ok(Ok(Arc::new(Facts { id: row.id, tenant: row.tenant, workflow_id: row.workflow_id, seed, definition })))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; 32], Arc<Definition>>> {
@@ -86,7 +90,7 @@ pub fn take_due(tx: &Tx, going: &Going<'_>, round: &Round) -> Result<Taken, Stor
 
 fn take_all(tx: &Tx, going: &Going<'_>, round: &Round, rows: Vec<Step>, taken: &mut Taken) -> Result<(), StoreError> {
     for row in rows {
-        let facts = match round.facts(tx, row.workflow) {
+        let facts = match round.facts(tx, row.workflow)? {
             Ok(facts) => facts,
             Err(failure) => {
                 tracing::error!(plugin = going.plugin, workflow = row.workflow, %failure, "a workflow cannot go on");
@@ -207,7 +211,7 @@ pub fn satisfy(
     for row in steps::waiting_for(tx, tenant, kind)? {
         let fields: Json = row.fields.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
         if matches(event, &fields) {
-            let facts = round.facts(tx, row.workflow)?;
+            let facts = round.facts(tx, row.workflow)??;
             wakes.add(over(tx, going, facts, &row, &result)?);
         }
     }
