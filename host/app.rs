@@ -1,7 +1,7 @@
 //! What everything shares: settings, clock, ids, the loaded plugins, and a lane for each.
 
 use std::collections::BTreeMap;
-use std::fs::{self, File, TryLockError};
+use std::fs::{self, File};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
@@ -22,6 +22,10 @@ use crate::plugin::Registry;
 use crate::store::host_db::HostDb;
 use crate::store::{Database, Shared, StoreError, Stores, keys};
 use crate::trace::{self, Exporter, Sink};
+
+pub mod lock;
+
+use lock::Holder;
 
 /// Rows that one transaction of the clearing looks at.
 const CLEAR_BATCH: usize = 200;
@@ -84,15 +88,29 @@ impl App {
     /// # Errors
     /// When the folders cannot be used or another host has the data folder.
     pub fn open(settings: Settings, clock: Arc<dyn Clock>, ids: Arc<dyn Ids>) -> Result<Arc<Self>, StartError> {
-        let lock = lock(&settings.data)?;
+        Self::open_as(Holder::Host, settings, clock, ids)
+    }
+
+    /// The same for a command that works on the data where no host runs.
+    ///
+    /// # Errors
+    /// As [`App::open`].
+    pub fn open_as(
+        who: Holder,
+        settings: Settings,
+        clock: Arc<dyn Clock>,
+        ids: Arc<dyn Ids>,
+    ) -> Result<Arc<Self>, StartError> {
+        let unread = |error: std::io::Error| {
+            let folder = settings.plugins.display();
+            StartError(format!("cannot read the plugins folder {folder}: {error}; name another with --plugins DIR"))
+        };
+        // Before a data folder is made for nothing.
+        fs::read_dir(&settings.plugins).map_err(unread)?;
+        let lock = lock::take(&settings.data, who).map_err(|error| StartError(error.to_string()))?;
         refuse_unfinished(&settings.data)?;
         let registry = Registry::load_given(&settings.plugins, clock.now(), Arc::new(settings.given_settings.clone()))
-            .map_err(|error| {
-                StartError(format!(
-                    "cannot read the plugins folder {}: {error}; name another with --plugins DIR",
-                    settings.plugins.display()
-                ))
-            })?;
+            .map_err(unread)?;
         let failed = |error: StoreError| StartError(error.to_string());
         let stores = Stores::new(&settings).map_err(failed)?;
         let host_db = Arc::new(stores.host_db().map_err(failed)?);
@@ -279,27 +297,6 @@ impl App {
 
 fn clear(shared: &Shared, replies_before: Millis, marks_before: Millis) -> Result<keys::Cleared, StoreError> {
     shared.transact(|tx| keys::clear(tx, replies_before, marks_before, CLEAR_BATCH))
-}
-
-/// Takes the lock of a data folder, which is made where it is not there; dropping the file gives it back.
-///
-/// # Errors
-/// When the folder cannot be used or a host runs on it.
-pub fn lock(folder: &Path) -> Result<File, StartError> {
-    let data = folder.display();
-    let denied = |error: std::io::Error| {
-        StartError(format!("cannot use the data folder {data}: {error}; name another with --data DIR"))
-    };
-    fs::create_dir_all(folder).map_err(denied)?;
-    let path = folder.join("lock");
-    let file = File::options().create(true).write(true).truncate(false).open(path).map_err(denied)?;
-    match file.try_lock() {
-        Ok(()) => Ok(file),
-        Err(TryLockError::WouldBlock) => Err(StartError(format!(
-            "another host is running on the data folder {data}; stop it, or name another folder with --data DIR"
-        ))),
-        Err(TryLockError::Error(error)) => Err(denied(error)),
-    }
 }
 
 /// A folder that holds half of a backup serves nobody.

@@ -148,6 +148,16 @@ impl Failure {
         }
     }
 
+    /// One parameter or member is wrong; `message` goes on where its name stands: `must be …`.
+    pub fn field(name: &str, message: impl Into<String>) -> Self {
+        let message = message.into();
+        let detail = format!("{name} {message}");
+        Self {
+            fields: vec![FieldFault { pointer: format!("/{name}"), message }],
+            ..Self::new(Code::Validation, detail)
+        }
+    }
+
     /// The plugin broke the contract; `detail` names the rule and the right form.
     pub fn contract(detail: impl Into<String>) -> Self {
         Self::new(Code::Contract, detail)

@@ -13,7 +13,7 @@ use crate::events::subscriptions;
 use crate::failure::{Code, Failure};
 use crate::plugin::watch::{Heard, Watch};
 use crate::plugin::{Change, Fault, Plugin, Registry, Wanted, What};
-use crate::tables::{self, SchemaVerb};
+use crate::tables::{self, Pending, SchemaVerb};
 use crate::types;
 
 /// What a reload did.
@@ -73,16 +73,22 @@ fn other_tables(before: &Registry, change: &Change) -> Option<Arc<Plugin>> {
 }
 
 async fn apply(app: &Arc<App>, plugin: &Arc<Plugin>) -> String {
-    match tables::schema_of(app, std::slice::from_ref(plugin), SchemaVerb::Apply, &[]).await {
+    let quiet: tables::Tell = Arc::new(|_| ());
+    match tables::schema_of(app, std::slice::from_ref(plugin), SchemaVerb::Apply, &[], &quiet).await {
         Ok(done) => tables::shown(&done),
         Err(failure) => format!("the tables of {} were not applied: {}", plugin.id, failure.detail),
     }
 }
 
 async fn pending(app: &Arc<App>, plugin: &Plugin) -> Option<String> {
-    let says = tables::pending(app, plugin).await?;
-    let (id, data) = (&plugin.id, tables::data_flag(app));
-    Some(format!("the tables of {id} {says}; run: oncehost schema apply {id}{data}"))
+    let pending = tables::pending(app, plugin).await?;
+    let (id, says, data) = (&plugin.id, pending.says(), tables::data_flag(app));
+    Some(match pending {
+        Pending::Unknown(_) => format!("the tables of {id} {says}; run: oncehost doctor{data}"),
+        Pending::Missing | Pending::Differ => {
+            format!("the tables of {id} {says}; run: oncehost schema apply {id}{data}")
+        }
+    })
 }
 
 /// Reloads what `plugin` names, by its id or its folder's name, or everything, whether it looks changed or not.

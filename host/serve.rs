@@ -14,6 +14,7 @@ use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
 
+use crate::app::lock::Holder;
 use crate::app::{App, StartError};
 use crate::clock::SystemClock;
 use crate::config::Settings;
@@ -49,6 +50,15 @@ const TOKENS_EVERY: Duration = Duration::from_secs(1);
 pub fn open(settings: Settings) -> Result<Arc<App>, StartError> {
     raise_open_files()?;
     App::open(settings, Arc::new(SystemClock), Arc::new(SystemIds::default()))
+}
+
+/// The same for a command that works on the data where no host runs. Another command that does so is waited for.
+///
+/// # Errors
+/// As [`open`].
+pub fn open_for_command(settings: Settings) -> Result<Arc<App>, StartError> {
+    raise_open_files()?;
+    App::open_as(Holder::Command, settings, Arc::new(SystemClock), Arc::new(SystemIds::default()))
 }
 
 /// A host that has its data and its addresses, and serves nobody yet.

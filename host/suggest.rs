@@ -26,6 +26,16 @@ pub fn nearest<'n>(written: &str, known: impl IntoIterator<Item = &'n str>) -> O
     close.map(|(_, name)| name).or(longer)
 }
 
+/// A text as one word of a shell's line, for commands that are suggested.
+pub fn shell_word(text: &str) -> String {
+    let plain = |c: char| c.is_alphanumeric() || "_-./:@%+=,".contains(c);
+    if !text.is_empty() && text.chars().all(plain) {
+        text.to_owned()
+    } else {
+        format!("'{}'", text.replace('\'', r"'\''"))
+    }
+}
+
 /// `, did you mean "total"?`, or nothing where no name is near.
 pub fn hint<'n>(written: &str, known: impl IntoIterator<Item = &'n str>) -> String {
     nearest(written, known).map_or_else(String::new, |name| format!(", did you mean \"{name}\"?"))

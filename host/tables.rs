@@ -11,6 +11,7 @@ use crate::failure::{Code, Failure};
 use crate::plugin::Plugin;
 use crate::schema::{self, ApplyError, Plan};
 use crate::store::{Shared, tables};
+use crate::suggest::shell_word;
 
 /// What to do about plugins' tables.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -46,6 +47,20 @@ pub struct SchemaRequest {
     pub allow_destructive: Vec<String>,
 }
 
+/// How far an apply is.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+pub struct Progress {
+    pub plugin: String,
+    /// From 1.
+    pub step: usize,
+    pub steps: usize,
+    /// What the step does.
+    pub why: String,
+}
+
+/// Hears how far an apply is, on the lane's thread.
+pub type Tell = Arc<dyn Fn(Progress) + Send + Sync>;
+
 /// Plans, applies or shows changes of tables, one plugin after the other. Gives
 /// `{ "plugins": [{ "plugin", "refused", "text", … }] }`; where `refused` is true nothing of that plugin was applied, and
 /// `failed` says what the database said, if that is why.
@@ -53,6 +68,19 @@ pub struct SchemaRequest {
 /// # Errors
 /// `NOT_FOUND` for an unknown plugin, and what the database of a single plugin says.
 pub async fn schema(app: &Arc<App>, verb: SchemaVerb, request: SchemaRequest) -> Result<Json, Failure> {
+    schema_telling(app, verb, request, Arc::new(|_| ())).await
+}
+
+/// The same; `tell` hears of each step of an apply.
+///
+/// # Errors
+/// As [`schema`].
+pub async fn schema_telling(
+    app: &Arc<App>,
+    verb: SchemaVerb,
+    request: SchemaRequest,
+    tell: Tell,
+) -> Result<Json, Failure> {
     let registry = app.registry();
     let plugins: Vec<_> = match &request.plugin {
         None => registry.plugins.values().cloned().collect(),
@@ -64,7 +92,7 @@ pub async fn schema(app: &Arc<App>, verb: SchemaVerb, request: SchemaRequest) ->
             Failure::new(Code::NotFound, format!("no plugin \"{id}\" is loaded{broken}"))
         })?],
     };
-    schema_of(app, &plugins, verb, &request.allow_destructive).await
+    schema_of(app, &plugins, verb, &request.allow_destructive, &tell).await
 }
 
 /// The same for these plugins, loaded or about to be.
@@ -76,11 +104,13 @@ pub async fn schema_of(
     plugins: &[Arc<Plugin>],
     verb: SchemaVerb,
     allow_destructive: &[String],
+    tell: &Tell,
 ) -> Result<Json, Failure> {
     let mut done = Vec::new();
     for plugin in plugins.iter().cloned() {
         let (allow, now, id) = (allow_destructive.to_vec(), app.clock.now(), plugin.id.clone());
-        let work = move |shared: &Shared| one_schema(shared, &plugin, verb, &allow, now);
+        let tell = tell.clone();
+        let work = move |shared: &Shared| one_schema(shared, &plugin, verb, &allow, now, &tell);
         let mut told = match app.lane(&id).exclusive(work).await.and_then(|told| told) {
             // Of several, the others are to be heard of all the same.
             Err(failure) if plugins.len() > 1 => {
@@ -101,18 +131,23 @@ fn one_schema(
     verb: SchemaVerb,
     allow: &[String],
     now: Millis,
+    tell: &Tell,
 ) -> Result<Json, Failure> {
     let headed = |text: &str| {
         let indented = |line: &str| if line.is_empty() { "\n".to_owned() } else { format!("\n  {line}") };
         plugin.id.clone() + &text.trim_end().lines().map(indented).collect::<String>()
     };
-    let refused = |plan: &Plan| json!({ "refused": true, "plan": plan, "text": headed(&schema::render(plan)) });
+    // The steps are for `plan` to show: here they would hide what stands against them.
+    let refused = |plan: &Plan| {
+        let text = schema::render(&Plan { steps: Vec::new(), ..plan.clone() });
+        json!({ "refused": true, "plan": plan, "text": headed(text.trim_start()) })
+    };
     Ok(match verb {
         SchemaVerb::Plan => {
             let plan = tables::plan(shared, &plugin.schema, allow)?;
             json!({ "refused": !plan.refusals.is_empty(), "plan": plan, "text": headed(&schema::render(&plan)) })
         }
-        SchemaVerb::Apply => match tables::apply(shared, &plugin.schema, allow, now) {
+        SchemaVerb::Apply => match tables::apply_telling(shared, &plugin.schema, allow, now, &step_of(plugin, tell)) {
             Ok(applied) => {
                 let text = match applied.plan.steps.len() {
                     0 => "as schema.sql wants it; nothing to do".to_owned(),
@@ -140,6 +175,10 @@ fn one_schema(
     })
 }
 
+fn step_of(plugin: &Plugin, tell: &Tell) -> impl Fn(usize, usize, &str) {
+    move |step, steps, why| tell(Progress { plugin: plugin.id.clone(), step, steps, why: why.to_owned() })
+}
+
 /// For people to read: the text that goes with each plugin.
 pub fn shown(done: &Json) -> String {
     let text = |plugin: &Json| plugin["text"].as_str().unwrap_or_default().trim_end().to_owned();
@@ -147,19 +186,39 @@ pub fn shown(done: &Json) -> String {
     if texts.is_empty() { "no plugins".to_owned() } else { texts.join("\n") }
 }
 
-/// What is to be said about the tables of a plugin that are not as its `schema.sql` says: `are not there yet`.
-pub async fn pending(app: &Arc<App>, plugin: &Plugin) -> Option<String> {
+/// Why a plugin's tables are not as its `schema.sql` says.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Pending {
+    Missing,
+    Differ,
+    /// They cannot be looked at, for this reason: an apply would not help.
+    Unknown(String),
+}
+
+impl Pending {
+    /// What is to be said of the tables: `are not there yet`.
+    pub fn says(&self) -> String {
+        match self {
+            Pending::Missing => "are not there yet".to_owned(),
+            Pending::Differ => "are not as schema.sql says".to_owned(),
+            Pending::Unknown(why) => format!("cannot be looked at: {why}"),
+        }
+    }
+}
+
+/// Whether the tables of a plugin are as its `schema.sql` says, and if not, why.
+pub async fn pending(app: &Arc<App>, plugin: &Plugin) -> Option<Pending> {
     if !app.database(&plugin.id).exists() {
         // Without a database there is nothing to compare, and no reason to make one.
-        return (!plugin.schema.tables.is_empty()).then(|| "are not there yet".to_owned());
+        return (!plugin.schema.tables.is_empty()).then_some(Pending::Missing);
     }
     let wanted = plugin.schema.clone();
     let look = move |shared: &Shared| tables::status(shared, &wanted);
     let looked = app.lane(&plugin.id).exclusive(look).await;
     match looked.and_then(|status| status.map_err(Failure::from)) {
         Ok(status) if status.state == schema::State::Equal => None,
-        Ok(_) => Some("are not as schema.sql says".to_owned()),
-        Err(failure) => Some(format!("cannot be looked at: {}", failure.detail)),
+        Ok(_) => Some(Pending::Differ),
+        Err(failure) => Some(Pending::Unknown(failure.detail)),
     }
 }
 
@@ -167,5 +226,5 @@ pub async fn pending(app: &Arc<App>, plugin: &Plugin) -> Option<String> {
 pub fn data_flag(app: &App) -> String {
     let data = &app.settings.data;
     let usual = *data == crate::config::Settings::default().data;
-    if usual { String::new() } else { format!(" --data {}", data.display()) }
+    if usual { String::new() } else { format!(" --data {}", shell_word(&data.display().to_string())) }
 }

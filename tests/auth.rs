@@ -324,21 +324,3 @@ fn serve_listens_beyond_loopback_only_with_credentials() {
     assert!(!shown.contains(&secret));
     assert!(host.terminate().success());
 }
-
-#[test]
-fn token_command_says_what_is_wrong_and_exits_2() {
-    let folders = Folders::empty();
-    for (args, hint) in [
-        (&["--tenant", "acme", "--subject", "a", "--scope", "invok:x"][..], "did you mean invoke:x?"),
-        (&["--tenant", "acme", "--subject", "a"][..], "--scope"),
-        (&["--tenant", "acme", "--subject", "a", "--scope", "operator", "--expires", "90"][..], "such as 30s"),
-        (&["--tenant", "a/b", "--subject", "a", "--scope", "operator"][..], "1 to 64 letters"),
-    ] {
-        let mut all = vec!["token", "create"];
-        all.extend(args);
-        let output = folders.command(&all).output().unwrap();
-        let said = String::from_utf8(output.stderr).unwrap();
-        assert_eq!(output.status.code(), Some(2), "{args:?}: {said}");
-        assert!(said.contains(hint), "{args:?}: {said}");
-    }
-}

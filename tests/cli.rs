@@ -9,6 +9,8 @@ use serde_json::{Value as Json, json};
 
 use crate::support::process::{Folders, Process};
 
+mod wrong_use;
+
 /// A plugin without tables, and one that does not load.
 fn folders() -> Folders {
     Folders::new([
@@ -79,25 +81,6 @@ fn refusal_goes_to_standard_error_as_a_problem() {
         (&problem["code"], &problem["error"], &problem["status"]),
         (&json!(1000), &json!("CLOSED"), &json!(409))
     );
-}
-
-#[test]
-fn wrong_use_is_code_2_with_a_way_out() {
-    let folders = folders();
-    for (args, hint) in [
-        (vec!["invok"], "invoke"),
-        (vec!["invoke", "tell"], "<ACTION>"),
-        (vec!["invoke", "tell", "echo", "--tenant", "a/b"], "1 to 64 letters"),
-        (vec!["dev", "--listen", "0.0.0.0:7070"], "127.0.0.1:7070"),
-        (vec!["dev", "--listen", "nowhere"], "ADDRESS:PORT"),
-        (vec!["dev", "--store", "mysql://db"], "postgres://USER"),
-        (vec!["dev", "--config", "none.toml"], "none.toml"),
-        (vec!["dev", "--log", "=="], "debug,script=info"),
-    ] {
-        let ended = run(&folders, &args);
-        assert_eq!((ended.code, ended.out.as_str()), (2, ""), "{args:?}: {}", ended.err);
-        assert!(ended.err.contains(hint), "{args:?}: {}", ended.err);
-    }
 }
 
 #[test]
@@ -184,6 +167,18 @@ fn second_host_on_the_same_data_is_refused() {
     let second = run(&folders, &["dev"]);
     assert_eq!((second.code, second.out.as_str()), (1, ""));
     assert!(second.err.contains("another host is running on the data folder"), "{}", second.err);
+}
+
+#[test]
+fn plugins_folder_that_is_not_there_is_told_before_a_data_folder_is_made() {
+    let folders = folders();
+    for command in ["dev", "serve", "schema plan"] {
+        let args: Vec<&str> = command.split(' ').chain(["--plugins", "nowhere"]).collect();
+        let ended = run(&folders, &args);
+        assert_eq!(ended.code, 1, "{}", ended.err);
+        assert!(ended.err.contains("cannot read the plugins folder nowhere"), "{}", ended.err);
+        assert!(!folders.data().exists(), "{command}");
+    }
 }
 
 #[test]

@@ -362,3 +362,25 @@ fn each_limit_has_its_setting_its_error_and_its_metric() {
         assert!(metrics.contains(&line), "{body}: no {line}");
     }
 }
+
+#[test]
+fn limit_of_a_flow_script_has_its_metric_too() {
+    let flow =
+        r#"{ "name": "f", "steps": [{ "id": "s", "uses": "script", "inputs": { "script": { "const": "spin" } } }] }"#;
+    let host = Host::new([
+        (
+            "small/plugin.json",
+            r#"{ "id": "small", "version": "1.0.0", "permissions": ["flow:start"], "limits": { "script": "50ms" } }"#,
+        ),
+        ("small/flows/f.json", flow),
+        ("small/scripts/spin.ts", "export function handle() { for (;;) {} }"),
+        (
+            "small/handlers/go.ts",
+            "export function handle() { const started = flow.start('f', '1'); if (!started.ok) throw started.error }",
+        ),
+    ]);
+    host.post("small", "go", "k", "{}").data();
+    host.block_on(host.app.flows.drain(&host.app));
+    let metrics = host.app.metrics.text(&host.app.standing());
+    assert!(metrics.contains(r#"oncehost_limits_hit_total{plugin="small",limit="time"} 1"#), "{metrics}");
+}

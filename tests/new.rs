@@ -67,7 +67,7 @@ fn new_plugin_passes_the_type_checker_without_any_package() {
     let dir = folders.data().with_file_name("elsewhere");
     let (code, out, err) = new(&folders, &["hello", "--dir", dir.to_str().unwrap()]);
     assert_eq!((code, err.as_str()), (0, ""));
-    assert!(out.contains("oncehost dev --apply-schema"), "{out}");
+    assert!(out.contains(&format!("oncehost dev --apply-schema --plugins {}\n", dir.display())), "{out}");
     let tsc = Path::new(env!("CARGO_MANIFEST_DIR")).join("sdk-ts/node_modules/.bin/tsc");
     assert!(tsc.exists(), "there is no type checker; run: npm ci --prefix sdk-ts");
     let check = || {
@@ -89,7 +89,7 @@ fn new_plugin_names_itself_and_has_its_schemas_beside_it() {
     let root = folders.plugins().join("my-notes");
     for file in files(&root, &root) {
         let text = std::fs::read_to_string(root.join(&file)).unwrap();
-        assert!(!text.contains("{{name}}") && !text.contains("{{address}}"), "{}", file.display());
+        assert!(!text.contains("{{"), "{}", file.display());
         if file.extension().is_some_and(|ending| ending == "json") {
             let json: Json = serde_json::from_str(&text).unwrap_or_else(|error| panic!("{}: {error}", file.display()));
             let schema = json["$schema"].as_str().filter(|schema| schema.starts_with('.'));
@@ -112,4 +112,16 @@ fn new_refuses_what_is_there_and_bad_names() {
     let (code, out, err) = new(&folders, &["My_Plugin"]);
     assert_eq!((code, out.as_str()), (2, ""));
     assert!(err.contains("such as my-plugin"), "{err}");
+}
+
+#[test]
+fn closing_hints_meet_the_folders_that_were_named() {
+    let folders = Folders::empty();
+    let flags = ["--plugins", "my plugins", "--data", "d2", "--listen", "127.0.0.1:7099"];
+    let (code, out, err) = new(&folders, &[&["hello"], &flags[..]].concat());
+    assert_eq!((code, err.as_str()), (0, ""));
+    let line = "oncehost dev --apply-schema --plugins 'my plugins' --data d2 --listen 127.0.0.1:7099\n";
+    assert!(out.contains(line) && out.contains("http://127.0.0.1:7099/"), "{out}");
+    let readme = std::fs::read_to_string(folders.data().with_file_name("my plugins").join("hello/README.md")).unwrap();
+    assert!(readme.contains(line), "{readme}");
 }

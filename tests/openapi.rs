@@ -2,6 +2,8 @@
 
 use serde_json::{Value as Json, json};
 
+use oncehost::auth::token::NewToken;
+
 use crate::support::host::{self, Host};
 
 const PLUGIN: [(&str, &str); 5] = [
@@ -160,7 +162,7 @@ fn form_of_keys_in_the_document_is_the_one_that_the_host_reads() {
 }
 
 #[test]
-fn serve_names_its_credentials_and_shows_the_document_to_operators_only() {
+fn serve_names_its_credentials_and_shows_the_document_to_nobody_without() {
     let host = Host::with(PLUGIN, |settings| settings.dev = false);
     let ask = |url: String| host::answer(host::ureq_agent().get(url).call().unwrap());
     assert_eq!(ask(format!("{}/openapi.json", host.url)).error(), "UNAUTHENTICATED");
@@ -173,4 +175,33 @@ fn serve_names_its_credentials_and_shows_the_document_to_operators_only() {
     let plant = operation(&document, "tree.plant");
     assert!(plant["responses"].get("401").is_some() && plant["responses"].get("429").is_some());
     assert!(!plant["parameters"].to_string().contains("Tenant"));
+}
+
+#[test]
+fn document_shows_a_caller_what_he_may_call() {
+    let more = [
+        ("bank/plugin.json", r#"{ "id": "bank", "version": "1.0.0" }"#),
+        ("bank/handlers/open.ts", "export function handle() {}"),
+    ];
+    let host = Host::with(PLUGIN.into_iter().chain(more), |settings| settings.dev = false);
+    let sees = |scope: &str| {
+        let new = NewToken {
+            tenant: "acme".to_owned(),
+            subject: "till".to_owned(),
+            scopes: vec![scope.to_owned()],
+            expires: None,
+        };
+        let app = &host.app;
+        let (secret, _) = app.auth.tokens.create(new, app.clock.as_ref(), app.ids.as_ref()).unwrap();
+        let asked = host::ureq_agent().get(format!("{}/openapi.json", host.url));
+        let document = host::answer(asked.header("authorization", format!("Bearer {secret}")).call().unwrap()).json();
+        let paths = document["paths"].as_object().unwrap().keys();
+        let plugins: std::collections::BTreeSet<String> =
+            paths.filter_map(|path| path.strip_prefix("/plugins/")?.split('/').next().map(str::to_owned)).collect();
+        plugins.into_iter().collect::<Vec<_>>().join(" ")
+    };
+    assert_eq!(sees("invoke:shop"), "shop");
+    assert_eq!(sees("invoke:*"), "bank shop");
+    assert_eq!(sees("operator"), "bank shop");
+    assert_eq!(sees("events:write"), "");
 }

@@ -14,6 +14,7 @@ use crate::support::host::{Answer, Host, write};
 use crate::support::process::{Folders, Process};
 
 mod load;
+mod tables;
 
 const MANIFEST: &str = r#"{ "id": "shop", "version": "1.0.0" }"#;
 const HANDLER: &str = "import { lib } from '../lib/version'\nexport const handle = () => ({ handler: 1, lib })\n";

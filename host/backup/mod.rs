@@ -21,7 +21,7 @@ mod take;
 #[cfg(test)]
 mod tests;
 
-pub use restore::{RESTORING, restore};
+pub use restore::{RESTORING, manifest, restore};
 pub use take::{Held, hold};
 
 /// The manifest's name in a backup. It is written last.

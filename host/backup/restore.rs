@@ -96,7 +96,11 @@ fn each(
     Ok(())
 }
 
-fn manifest(backup: &Path) -> Result<Manifest, BackupError> {
+/// Reads what a backup says it holds.
+///
+/// # Errors
+/// When it is no backup, or of a newer form.
+pub fn manifest(backup: &Path) -> Result<Manifest, BackupError> {
     let shown = backup.display();
     let mut text = None;
     each(backup, &mut |name, file| {

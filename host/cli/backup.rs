@@ -7,7 +7,7 @@ use serde_json::{Value as Json, json};
 
 use super::progress::Bar;
 use super::{Fail, local, print};
-use crate::app;
+use crate::app::lock::{self, Holder, LockError};
 use crate::backup::{self, BackupError, Manifest};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
@@ -62,7 +62,7 @@ impl Backup {
         let manifest = if asked.await? {
             outcome(&last)?
         } else {
-            let _lock = app::lock(data)?;
+            let _lock = lock::take(data, Holder::Command)?;
             let held = backup::hold(data, SystemClock.now())?;
             held.write(&to, &mut |progress| {
                 bar.show(&progress);
@@ -88,11 +88,56 @@ impl Restore {
     pub(super) async fn run(self, settings: Settings) -> Result<(), Fail> {
         backup::are_files(&settings)?;
         let data: &Path = &settings.data;
-        let _lock = app::lock(data)?;
+        if !self.backup.exists() {
+            let text = format!(
+                "there is no backup {}; name the file or folder that `oncehost backup` made",
+                self.backup.display()
+            );
+            return Err(Fail::Usage(text));
+        }
+        // Before anything is made in the folder.
+        backup::manifest(&self.backup)?;
+        let made = Made::in_folder(data);
+        let lock = lock::take(data, Holder::Command).map_err(beside_a_host)?;
         let mut bar = Bar::new("restore");
-        let manifest = backup::restore(&self.backup, data, &mut |progress| bar.show(&progress))?;
+        let restored = backup::restore(&self.backup, data, &mut |progress| bar.show(&progress));
         drop(bar);
-        show(&manifest, self.json, &format!("restored into {}", data.display()))
+        if restored.is_err() {
+            made.remove();
+        }
+        drop(lock);
+        show(&restored?, self.json, &format!("restored into {}", data.display()))
+    }
+}
+
+/// What a restore makes beside the databases, so that one that fails leaves nothing behind.
+struct Made {
+    folder: Option<PathBuf>,
+    lock: Option<PathBuf>,
+}
+
+impl Made {
+    /// What is about to be made.
+    fn in_folder(data: &Path) -> Self {
+        let unless_there = |path: PathBuf| (!path.exists()).then_some(path);
+        Self { folder: unless_there(data.to_owned()), lock: unless_there(lock::path(data)) }
+    }
+
+    /// Takes it away again; a folder only where nothing else is in it.
+    fn remove(self) {
+        let _ = self.lock.map(std::fs::remove_file);
+        let _ = self.folder.map(std::fs::remove_dir);
+    }
+}
+
+fn beside_a_host(error: LockError) -> Fail {
+    match error {
+        LockError::Held { data, who: Holder::Host, process, .. } => Fail::Failed(format!(
+            "a host is running on the data folder {} ({process}), and a restore wants an empty folder without one; name \
+             another with --data DIR",
+            data.display()
+        )),
+        other @ (LockError::Held { .. } | LockError::Denied { .. }) => other.into(),
     }
 }
 

@@ -13,7 +13,7 @@ use crate::http::admin;
 use crate::plugin::{Action, KeyRule, Kind};
 use crate::reload;
 use crate::serve::{self, Server, Signals};
-use crate::tables::{self, SchemaRequest, SchemaVerb};
+use crate::tables::{self, Pending, SchemaRequest, SchemaVerb};
 use crate::types;
 
 /// Run a host for development: on this machine only, without credentials, and talkative
@@ -60,9 +60,14 @@ async fn apply(app: &Arc<App>) -> String {
 async fn pending(app: &Arc<App>) -> String {
     let mut out = String::new();
     for (id, plugin) in &app.registry().plugins {
-        let Some(says) = tables::pending(app, plugin).await else { continue };
-        let data = tables::data_flag(app);
-        let run = format!("oncehost schema plan {id}{data}\n  oncehost schema apply {id}{data}");
+        let Some(pending) = tables::pending(app, plugin).await else { continue };
+        let (says, data) = (pending.says(), tables::data_flag(app));
+        let run = match pending {
+            Pending::Unknown(_) => format!("oncehost doctor{data}"),
+            Pending::Missing | Pending::Differ => {
+                format!("oncehost schema plan {id}{data}\n  oncehost schema apply {id}{data}")
+            }
+        };
         let _infallible = writeln!(out, "\nthe tables of {id} {says}; in another terminal, run\n  {run}");
     }
     out

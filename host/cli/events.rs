@@ -3,13 +3,13 @@
 use std::fmt::Write;
 use std::sync::Arc;
 
-use clap::{Args, Subcommand};
+use clap::{Args, Subcommand, value_parser};
 use serde_json::Value as Json;
 
-use super::{Fail, items, local, print};
+use super::{Fail, given, items, local, print};
 use crate::app::App;
 use crate::config::Settings;
-use crate::events::admin::{self, Selection};
+use crate::events::admin::{self, MOST_LISTED, MOST_RATE, STATES, Selection};
 use crate::failure::Failure;
 use crate::serve;
 
@@ -27,7 +27,7 @@ enum Command {
     #[command(after_help = "Example: oncehost events list --state waiting --plugin audit")]
     List {
         /// waiting, running, done, dead or discarded
-        #[arg(long)]
+        #[arg(long, value_parser = STATES.map(|(name, _)| name))]
         state: Option<String>,
         #[command(flatten)]
         filter: Filter,
@@ -46,6 +46,7 @@ enum Command {
     #[command(after_help = "Example: oncehost events show 6d0c2c0e-3c5e-8f3a-9b1d-2f4e5a6b7c8d")]
     Show {
         /// The host's id of the event (eventId)
+        #[arg(value_parser = given::named)]
         event: String,
         /// Print JSON
         #[arg(long)]
@@ -63,7 +64,7 @@ enum Command {
         #[arg(long)]
         force: bool,
         /// Replays a second
-        #[arg(long, value_name = "N", default_value_t = 100)]
+        #[arg(long, value_name = "N", default_value_t = 100, value_parser = value_parser!(u32).range(1..=i64::from(MOST_RATE)))]
         rate: u32,
         /// Run the handlers in transactions that are rolled back, and show what they would change
         #[arg(long)]
@@ -77,42 +78,42 @@ enum Command {
     },
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 struct Filter {
     /// Of this plugin
-    #[arg(long)]
+    #[arg(long, value_parser = given::named)]
     plugin: Option<String>,
     /// Of this tenant
-    #[arg(long)]
+    #[arg(long, value_parser = given::tenant)]
     tenant: Option<String>,
     /// Events of this type
-    #[arg(long = "type", value_name = "TYPE")]
+    #[arg(long = "type", value_name = "TYPE", value_parser = given::named)]
     event_type: Option<String>,
     /// Events from this source
-    #[arg(long)]
+    #[arg(long, value_parser = given::named)]
     source: Option<String>,
     /// Events about this subject
-    #[arg(long)]
+    #[arg(long, value_parser = given::named)]
     subject: Option<String>,
     /// For this handler, such as events/note-order
-    #[arg(long, value_name = "HANDLER")]
+    #[arg(long, value_name = "HANDLER", value_parser = given::named)]
     subscription: Option<String>,
     /// With this in the text of their error
-    #[arg(long, value_name = "TEXT")]
+    #[arg(long, value_name = "TEXT", value_parser = given::named)]
     error: Option<String>,
     /// That came at this instant or later
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = given::instant)]
     since: Option<String>,
     /// That came before this instant
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = given::instant)]
     until: Option<String>,
 }
 
 #[derive(Debug, Args)]
 struct Page {
-    /// How many
-    #[arg(long, value_name = "N")]
-    limit: Option<usize>,
+    /// How many [default: 100, at most 1000]
+    #[arg(long, value_name = "N", value_parser = value_parser!(u32).range(1..=i64::from(MOST_LISTED)))]
+    limit: Option<u32>,
     /// Where the page before ended (nextCursor)
     #[arg(long)]
     cursor: Option<String>,
@@ -121,9 +122,10 @@ struct Page {
     json: bool,
 }
 
-#[derive(Debug, Args)]
+#[derive(Clone, Debug, Args)]
 struct Which {
     /// The host's ids of the events (eventId)
+    #[arg(value_parser = given::named)]
     events: Vec<String>,
     /// All that are dead
     #[arg(long)]
@@ -157,6 +159,7 @@ impl Events {
                 print(&if json { format!("{shown:#}") } else { one(&shown) })
             }
             Command::Replay { which, force, rate, dry_run } => {
+                which.must_choose("replay")?;
                 let json = which.json;
                 let selection = Selection { force, rate: Some(rate), dry_run, ..which.selection() };
                 let ask_for = ("POST", "/admin/events/replay".to_owned(), Some(body(&selection)?));
@@ -166,6 +169,7 @@ impl Events {
                 if nothing { Err(Fail::Said) } else { Ok(()) }
             }
             Command::Discard { which } => {
+                which.must_choose("discard")?;
                 let json = which.json;
                 let selection = which.selection();
                 let ask_for = ("POST", "/admin/events/discard".to_owned(), Some(body(&selection)?));
@@ -177,6 +181,15 @@ impl Events {
 }
 
 impl Which {
+    /// Nothing that changes deliveries goes at all of them unasked.
+    fn must_choose(&self, verb: &str) -> Result<(), Fail> {
+        if self.clone().selection().is_narrow() {
+            return Ok(());
+        }
+        let text = format!("say which to {verb}: ids of events, a filter such as --plugin audit, or --all");
+        Err(Fail::Usage(text))
+    }
+
     fn selection(self) -> Selection {
         Selection { event_ids: self.events, all: self.all, ..self.filter.selection() }
     }
@@ -195,10 +208,10 @@ async fn ask(
     if let Some(answer) = local::ask(&settings.data, local::request(method, &path, body)?).await? {
         return answer.json();
     }
-    let app = serve::open(settings.clone())?;
+    let app = serve::open_for_command(settings.clone())?;
     let done = here(app.clone()).await;
     app.close().await;
-    done.map_err(|failure| Fail::Failed(failure.to_string()))
+    Ok(done?)
 }
 
 async fn list(settings: &Settings, selection: Selection, page: Page) -> Result<(), Fail> {

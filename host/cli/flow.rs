@@ -5,9 +5,8 @@ use std::time::Duration;
 use clap::{Args, Subcommand};
 use serde_json::{Value as Json, json};
 
-use super::{Fail, flow_tree, local, print};
+use super::{Fail, flow_tree, given, local, print};
 use crate::config::Settings;
-use crate::failure::Failure;
 use crate::flow::operate::{self, Named, Query, Verb};
 use crate::serve;
 
@@ -45,7 +44,7 @@ enum Command {
         #[command(flatten)]
         which: Which,
         /// Why; kept with the workflow
-        #[arg(long, value_name = "TEXT")]
+        #[arg(long, value_name = "TEXT", value_parser = given::named)]
         reason: Option<String>,
     },
 }
@@ -53,13 +52,13 @@ enum Command {
 #[derive(Debug, Args)]
 struct List {
     /// Only those of this plugin
-    #[arg(long, value_name = "PLUGIN")]
+    #[arg(long, value_name = "PLUGIN", value_parser = given::named)]
     plugin: Option<String>,
     /// Only those of this tenant
-    #[arg(long, value_name = "TENANT")]
+    #[arg(long, value_name = "TENANT", value_parser = given::tenant)]
     tenant: Option<String>,
     /// Only those of this flow
-    #[arg(long, value_name = "FLOW")]
+    #[arg(long, value_name = "FLOW", value_parser = given::named)]
     flow: Option<String>,
     /// Only running, waiting, failing, completed, failed or cancelled ones
     #[arg(long, value_name = "STATUS", value_parser = ["running", "waiting", "failing", "completed", "failed", "cancelled"])]
@@ -68,7 +67,7 @@ struct List {
     #[arg(long, value_name = "N", value_parser = clap::value_parser!(i64).range(1..=1000))]
     limit: Option<i64>,
     /// Go on where a list ended
-    #[arg(long, value_name = "CURSOR")]
+    #[arg(long, value_name = "CURSOR", value_parser = given::named)]
     cursor: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -78,12 +77,13 @@ struct List {
 #[derive(Debug, Args)]
 struct Which {
     /// Id of the workflow, FLOW-BIZID
+    #[arg(value_parser = given::named)]
     id: String,
     /// The plugin, where several have a workflow of this id
-    #[arg(long, value_name = "PLUGIN")]
+    #[arg(long, value_name = "PLUGIN", value_parser = given::named)]
     plugin: Option<String>,
     /// The tenant, where several have a workflow of this id
-    #[arg(long, value_name = "TENANT")]
+    #[arg(long, value_name = "TENANT", value_parser = given::tenant)]
     tenant: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -122,10 +122,10 @@ impl List {
         let listed = match local::ask(&settings.data, local::request("GET", &path, None)?).await? {
             Some(answer) => answer.json()?,
             None => {
-                let app = serve::open(settings)?;
+                let app = serve::open_for_command(settings)?;
                 let listed = operate::list(&app, query).await;
                 app.close().await;
-                listed.map_err(told)?
+                listed?
             }
         };
         print(&if json { format!("{listed:#}") } else { flow_tree::list(&listed) })
@@ -158,33 +158,16 @@ async fn ask(settings: Settings, verb: Option<Verb>, which: &Which, reason: Opti
         }
     };
     if let Some(answer) = local::ask(&settings.data, request).await? {
-        let body: Json = serde_json::from_str(&answer.text).unwrap_or_default();
-        let wrong_use = says_which(&body["details"]);
-        let told = answer.json();
-        return match told {
-            Err(Fail::Failed(text)) if wrong_use => Err(Fail::Usage(text)),
-            told => told,
-        };
+        return answer.json();
     }
-    let app = serve::open(settings)?;
+    let app = serve::open_for_command(settings)?;
     let named = which.named(reason);
     let done = match verb {
         None => operate::show(&app, named).await,
         Some(verb) => operate::change(&app, verb, named).await,
     };
     app.close().await;
-    done.map_err(told)
-}
-
-/// A name that several workflows have is wrong use; all else failed.
-fn told(failure: Failure) -> Fail {
-    let text = failure.to_string();
-    if says_which(&failure.details) { Fail::Usage(text) } else { Fail::Failed(text) }
-}
-
-/// Whether these details of an error list several workflows of one name.
-fn says_which(details: &Json) -> bool {
-    details["workflows"].is_array()
+    Ok(done?)
 }
 
 async fn follow(settings: Settings, which: &Which) -> Result<(), Fail> {

@@ -5,8 +5,7 @@ use std::path::Path;
 
 use clap::Args;
 
-use super::{Fail, complain, local, print};
-use crate::auth::is_tenant;
+use super::{Fail, complain, given, local, print};
 use crate::config::Settings;
 use crate::http::problem::Problem;
 use crate::http::reply::{http_date, success_text};
@@ -23,14 +22,16 @@ use crate::trace::Origin;
 )]
 pub(super) struct Invoke {
     /// Id of the plugin
+    #[arg(value_parser = given::named)]
     plugin: String,
     /// Full name of the action
+    #[arg(value_parser = given::named)]
     action: String,
     /// Idempotency key, in any form of the header: the same key and input give the same reply again
     #[arg(long)]
     key: Option<String>,
     /// Whose data it is
-    #[arg(long, default_value = "dev")]
+    #[arg(long, default_value = "dev", value_parser = given::tenant)]
     tenant: String,
     /// The input: JSON, @FILE, or - for standard input
     #[arg(long, value_name = "JSON", default_value = "{}", allow_hyphen_values = true)]
@@ -42,10 +43,6 @@ pub(super) struct Invoke {
 
 impl Invoke {
     pub(super) async fn run(self, settings: Settings) -> Result<(), Fail> {
-        if !is_tenant(self.tenant.as_bytes()) {
-            let text = "--tenant takes 1 to 64 letters, digits, dots, underscores or hyphens";
-            return Err(Fail::Usage(text.to_owned()));
-        }
         let input = input(&self.input)?;
         let key = self.key.as_deref().map(header_form).transpose()?;
         let path = format!("/plugins/{}/invoke/{}", local::segment(&self.plugin), local::segment(&self.action));
@@ -65,7 +62,7 @@ impl Invoke {
     /// Opens the data and does the call in this process.
     async fn here(self, settings: Settings, key: Option<String>, input: String) -> Result<(), Fail> {
         let json = self.json;
-        let app = serve::open(Settings { dev: true, ..settings })?;
+        let app = serve::open_for_command(Settings { dev: true, ..settings })?;
         let key = key.map(String::into_bytes).into_iter().collect();
         let request = Request {
             plugin: self.plugin,
@@ -109,21 +106,27 @@ fn tell(text: &str, replayed: bool, expires: Option<&str>, json: bool) -> Result
     print(text)
 }
 
+/// The input's text, from wherever it comes, once it is known to be JSON.
 fn input(text: &str) -> Result<String, Fail> {
+    let cannot = |from: &str, error: &std::io::Error| {
+        Fail::Usage(format!("--input: cannot read {from}: {error}; write JSON, @FILE, or - for standard input"))
+    };
     let (bytes, from) = match (text, text.strip_prefix('@')) {
         ("-", _) => {
-            let mut bytes = Vec::new();
-            std::io::stdin().lock().read_to_end(&mut bytes).map_err(|error| cannot("standard input", &error))?;
-            (bytes, "standard input")
+            let (mut bytes, from) = (Vec::new(), "standard input");
+            std::io::stdin().lock().read_to_end(&mut bytes).map_err(|error| cannot(from, &error))?;
+            (bytes, from)
         }
         (_, Some(file)) => (std::fs::read(Path::new(file)).map_err(|error| cannot(file, &error))?, file),
-        _ => return Ok(text.to_owned()),
+        _ => (text.as_bytes().to_vec(), "what is given"),
     };
-    String::from_utf8(bytes).map_err(|_| Fail::Failed(format!("{from} is not UTF-8; the input must be JSON in UTF-8")))
-}
-
-fn cannot(what: &str, error: &std::io::Error) -> Fail {
-    Fail::Failed(format!("cannot read {what}: {error}"))
+    let wrong = |why: String| {
+        let form = r#"write JSON, such as --input '{"id":"1"}', @FILE, or - for standard input"#;
+        Fail::Usage(format!("--input: {from} is not {why}; {form}"))
+    };
+    let text = String::from_utf8(bytes).map_err(|_| wrong("UTF-8".to_owned()))?;
+    let read: Result<serde::de::IgnoredAny, _> = serde_json::from_str(&text);
+    read.map(|_| text).map_err(|error| wrong(format!("JSON: {error}")))
 }
 
 /// A key, given in any form of the header, as the header carries it.
@@ -167,6 +170,21 @@ mod tests {
         std::fs::write(&file, r#"{"a":1}"#).unwrap();
         assert_eq!(input("[1]").unwrap(), "[1]");
         assert_eq!(input(&format!("@{}", file.display())).unwrap(), r#"{"a":1}"#);
-        assert!(matches!(input("@/no/such"), Err(Fail::Failed(text)) if text.contains("/no/such")));
+    }
+
+    #[test]
+    fn input_that_cannot_be_read_or_is_not_json_is_wrong_use() {
+        let folder = tempfile::tempdir().unwrap();
+        let file = folder.path().join("in.json");
+        std::fs::write(&file, b"\"\xff\"").unwrap();
+        for (given, why) in [
+            ("@/no/such", "cannot read /no/such"),
+            ("{bad", "is not JSON"),
+            ("", "is not JSON"),
+            ("{} {}", "is not JSON"),
+            (&format!("@{}", file.display()), "is not UTF-8"),
+        ] {
+            assert!(matches!(input(given), Err(Fail::Usage(text)) if text.contains(why)), "{given}");
+        }
     }
 }

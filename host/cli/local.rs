@@ -2,6 +2,8 @@
 
 use std::io;
 use std::path::Path;
+use std::pin::pin;
+use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
 use hyper::body::Bytes;
@@ -12,7 +14,12 @@ use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 
 use super::Fail;
+use crate::failure::Code;
 use crate::serve::Reach;
+
+/// How long a host may be silent before it is asked for a sign of life, and how long that may take.
+const SILENCE: Duration = Duration::from_secs(1);
+const SIGN: Duration = Duration::from_secs(5);
 
 /// What the host answered.
 #[derive(Debug)]
@@ -23,7 +30,7 @@ pub(super) struct Answer {
 }
 
 impl Answer {
-    /// The reply's JSON, or the problem's sentence as this command's failure.
+    /// The reply's JSON, or the problem's sentence as this command's failure: what is not valid was given wrong.
     pub(super) fn json(self) -> Result<serde_json::Value, Fail> {
         let body: serde_json::Value = serde_json::from_str(&self.text)
             .map_err(|_| Fail::Failed(format!("the running host answered {} without JSON", self.status)))?;
@@ -31,6 +38,9 @@ impl Answer {
             return Ok(body);
         }
         let part = |name: &str| body.get(name).and_then(serde_json::Value::as_str).unwrap_or_default();
+        if part("error") == Code::Validation.name() {
+            return Err(Fail::Usage(part("detail").to_owned()));
+        }
         Err(Fail::Failed(format!("{}: {}", part("error"), part("detail"))))
     }
 }
@@ -38,13 +48,68 @@ impl Answer {
 /// Sends a request to the host of `data`; `None` when none runs there.
 pub(super) async fn ask(data: &Path, request: Request<Full<Bytes>>) -> Result<Option<Answer>, Fail> {
     let Some(stream) = connect(data).await? else { return Ok(None) };
+    while_it_lives(data, process(&stream), send(stream, request)).await.map(Some)
+}
+
+async fn send(stream: UnixStream, request: Request<Full<Bytes>>) -> Result<Answer, Fail> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
     let mut background = JoinSet::new();
     background.spawn(connection);
     let (head, body) = sender.send_request(request).await.map_err(lost)?.into_parts();
     let bytes = body.collect().await.map_err(lost)?.to_bytes();
     let text = String::from_utf8_lossy(&bytes).into_owned();
-    Ok(Some(Answer { status: head.status, headers: head.headers, text }))
+    Ok(Answer { status: head.status, headers: head.headers, text })
+}
+
+/// Which process listens at the other end.
+fn process(stream: &UnixStream) -> Option<i32> {
+    stream.peer_cred().ok()?.pid()
+}
+
+/// Waits for `work`, however long it takes, as long as the host shows signs of life.
+async fn while_it_lives<R>(
+    data: &Path,
+    process: Option<i32>,
+    work: impl Future<Output = Result<R, Fail>>,
+) -> Result<R, Fail> {
+    let mut work = pin!(work);
+    loop {
+        tokio::select! { biased; done = work.as_mut() => return done, () = tokio::time::sleep(SILENCE) => {} }
+        let sign = tokio::time::timeout(SIGN, sign_of_life(data));
+        tokio::select! { biased;
+            done = work.as_mut() => return done,
+            sign = sign => sign.map_err(|_| silent(data, process))?,
+        }
+    }
+}
+
+/// Ends when the host has answered anything, or nobody listens any more: then `work` ends by itself.
+async fn sign_of_life(data: &Path) {
+    if let (Ok(Some(stream)), Ok(request)) = (connect(data).await, request("GET", "/healthz", None)) {
+        let _answered = send(stream, request).await;
+    }
+}
+
+/// What is to be said of a host that does not answer, and to be done about it.
+fn silent(data: &Path, process: Option<i32>) -> Fail {
+    let data = data.display();
+    let Some(id) = process else {
+        return Fail::Failed(format!("the host of {data} does not answer; look at its log, and start it again"));
+    };
+    let status = std::fs::read_to_string(format!("/proc/{id}/status")).unwrap_or_default();
+    let state = status.lines().find_map(|line| line.strip_prefix("State:")).unwrap_or_default().trim_start();
+    // Stopped, or stopped by a debugger.
+    Fail::Failed(if state.starts_with(['T', 't']) {
+        format!(
+            "the host of {data} (process {id}) is stopped and does not answer; let it go on with `kill -CONT {id}`: what was \
+             asked of it may be done then"
+        )
+    } else {
+        format!(
+            "the host of {data} (process {id}) runs and does not answer; look at its log, or end it with `kill -9 {id}` and \
+             start it again: what it acknowledged is on disk"
+        )
+    })
 }
 
 fn lost(error: hyper::Error) -> Fail {
@@ -60,6 +125,14 @@ pub(super) async fn lines(
     mut take: impl FnMut(serde_json::Value),
 ) -> Result<bool, Fail> {
     let Some(stream) = connect(data).await? else { return Ok(false) };
+    while_it_lives(data, process(&stream), receive(stream, request, &mut take)).await.map(|()| true)
+}
+
+async fn receive(
+    stream: UnixStream,
+    request: Request<Full<Bytes>>,
+    take: &mut impl FnMut(serde_json::Value),
+) -> Result<(), Fail> {
     let (mut sender, connection) = http1::handshake(TokioIo::new(stream)).await.map_err(lost)?;
     let mut background = JoinSet::new();
     background.spawn(connection);
@@ -77,10 +150,10 @@ pub(super) async fn lines(
         }
     }
     if head.status.is_success() {
-        return Ok(true);
+        return Ok(());
     }
     let text = String::from_utf8_lossy(&waiting).into_owned();
-    Answer { status: head.status, headers: head.headers, text }.json().map(|_| true)
+    Answer { status: head.status, headers: head.headers, text }.json().map(drop)
 }
 
 async fn connect(data: &Path) -> Result<Option<UnixStream>, Fail> {

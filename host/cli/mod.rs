@@ -3,12 +3,16 @@
 use std::io::{self, Write};
 use std::process::ExitCode;
 
-use clap::{Args, Parser, Subcommand};
+use clap::{ArgMatches, Args, CommandFactory, FromArgMatches, Parser, Subcommand};
 use serde_json::Value as Json;
 use tokio::signal::unix::{SignalKind, signal};
 
 use crate::app::StartError;
+use crate::app::lock::LockError;
 use crate::config::{ConfigError, Settings, Sources};
+use crate::failure::{Code, Failure};
+use crate::store::Stores;
+use crate::suggest::shell_word;
 
 mod backup;
 mod dev;
@@ -16,6 +20,7 @@ mod doctor;
 mod events;
 mod flow;
 mod flow_tree;
+mod given;
 mod invoke;
 mod local;
 mod log;
@@ -114,6 +119,19 @@ impl From<StartError> for Fail {
     }
 }
 
+impl From<Failure> for Fail {
+    /// What is not valid was given wrong.
+    fn from(failure: Failure) -> Self {
+        if failure.code == Code::Validation { Fail::Usage(failure.detail) } else { Fail::Failed(failure.to_string()) }
+    }
+}
+
+impl From<LockError> for Fail {
+    fn from(error: LockError) -> Self {
+        Fail::Failed(error.to_string())
+    }
+}
+
 impl From<io::Error> for Fail {
     fn from(error: io::Error) -> Self {
         if error.kind() == io::ErrorKind::BrokenPipe { Fail::Pipe } else { Fail::Failed(error.to_string()) }
@@ -122,8 +140,9 @@ impl From<io::Error> for Fail {
 
 /// Reads the command line, runs the command, and gives the exit code: 0 done, 1 it failed, 2 wrong use.
 pub fn main() -> ExitCode {
-    let cli = match Cli::try_parse() {
-        Ok(cli) => cli,
+    let read = Cli::command().try_get_matches().and_then(|found| Ok((named(&found), Cli::from_arg_matches(&found)?)));
+    let (named, cli) = match read {
+        Ok(read) => read,
         Err(error) => {
             let _nobody_reads = error.print();
             return if error.use_stderr() { ExitCode::from(2) } else { ExitCode::SUCCESS };
@@ -137,10 +156,22 @@ pub fn main() -> ExitCode {
             ExitCode::FAILURE
         }
         Err(Fail::Usage(text)) => {
-            complain(&format!("{text}\nHelp: oncehost --help"));
+            complain(&format!("{text}\nHelp: {named} --help"));
             ExitCode::from(2)
         }
     }
+}
+
+/// The command's words: `oncehost events replay`.
+fn named(found: &ArgMatches) -> String {
+    let mut words = "oncehost".to_owned();
+    let mut at = found;
+    while let Some((name, below)) = at.subcommand() {
+        words.push(' ');
+        words.push_str(name);
+        at = below;
+    }
+    words
 }
 
 fn run(cli: Cli) -> Result<(), Fail> {
@@ -155,6 +186,7 @@ fn run(cli: Cli) -> Result<(), Fail> {
     ];
     let flags = flags.into_iter().filter_map(|(name, value)| Some((name, value?))).collect();
     let settings = Settings::load(&Sources { config: config.map(Into::into), flags })?;
+    Stores::check(&settings).map_err(Fail::Usage)?;
     let hosts = matches!(cli.command, Command::Dev(_) | Command::Serve(_));
     log::start(&settings, if hosts { "info" } else { "warn" })?;
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
@@ -180,6 +212,18 @@ fn run(cli: Cli) -> Result<(), Fail> {
     // Whatever still blocks a thread must not keep the process.
     runtime.shutdown_background();
     done
+}
+
+/// Those of these settings that were given as flags, once more: for a command that is to meet the same host.
+fn flags(settings: &Settings, names: &[&str]) -> String {
+    let value = |name: &str| match name {
+        "plugins" => Some(settings.plugins.display().to_string()),
+        "data" => Some(settings.data.display().to_string()),
+        "listen" => Some(settings.listen.to_string()),
+        _ => None,
+    };
+    let given = settings.given.iter().filter(|(name, from)| names.contains(name) && from.starts_with("--"));
+    given.filter_map(|(name, _)| Some(format!(" --{name} {}", shell_word(&value(name)?)))).collect()
 }
 
 /// Writes to standard output; a reader that went away ends the command in silence.

@@ -7,11 +7,13 @@ use std::path::{Path, PathBuf};
 
 use clap::Args;
 
-use super::{Fail, local, print};
+use super::{Fail, flags, local, print};
 use crate::config::Settings;
 use crate::plugin;
+use crate::suggest::shell_word;
 
-/// The files of a new plugin. `{{name}}` and `{{address}}` stand for its name and the host's address.
+/// The files of a new plugin. `{{name}}`, `{{address}}` and `{{flags}}` stand for its name, the
+/// host's address and the flags by which `oncehost dev` finds it.
 const FILES: [(&str, &str); 10] = [
     ("plugin.json", include_str!("new/plugin.json")),
     ("schema.sql", include_str!("new/schema.sql")),
@@ -24,6 +26,14 @@ const FILES: [(&str, &str); 10] = [
     (".oncehost/plugin.schema.json", include_str!("../../schema/plugin.schema.json")),
     (".oncehost/flow.schema.json", include_str!("../../schema/flow.schema.json")),
 ];
+
+/// What the files and the hints say of this plugin.
+struct Fills<'a> {
+    name: &'a str,
+    address: SocketAddr,
+    /// Those with which `oncehost dev` finds it.
+    flags: &'a str,
+}
 
 /// Make a plugin that answers at once, with types and schemas for your editor
 #[derive(Debug, Args)]
@@ -48,11 +58,19 @@ impl New {
         // Port 0 means any free one, which nobody knows before the host runs.
         let usual = Settings::default().listen;
         let address = if settings.listen.port() == 0 { usual } else { settings.listen };
-        make(&dir, &name, address).map_err(|error| {
+        let mut flags = flags(&settings, &["data", "listen"]);
+        if dir != settings.plugins
+            || settings.given.iter().any(|(name, from)| *name == "plugins" && from.starts_with("--"))
+        {
+            flags.insert_str(0, &format!(" --plugins {}", shell_word(&dir.display().to_string())));
+        }
+        let fills = Fills { name: &name, address, flags: &flags };
+        make(&dir, &fills).map_err(|error| {
             Fail::Failed(format!("{} cannot be made: {error}; name another folder with --dir", folder.display()))
         })?;
         let asked = local::ask(&settings.data, local::request("GET", "/healthz", None)?).await;
-        print(&next_steps(&name, &folder, address, matches!(asked, Ok(Some(_)))))
+        let data = crate::cli::flags(&settings, &["data"]);
+        print(&next_steps(&fills, &folder, matches!(asked, Ok(Some(_))).then_some(&data)))
     }
 }
 
@@ -71,12 +89,13 @@ fn check(name: &str) -> Result<(), Fail> {
 }
 
 /// Makes the folder beside its place and puts it there whole, so that a running host never meets half of it.
-fn make(dir: &Path, name: &str, address: SocketAddr) -> std::io::Result<()> {
+fn make(dir: &Path, fills: &Fills<'_>) -> std::io::Result<()> {
+    let name = fills.name;
     let beside = dir.join(format!(".{name}.new-{}", std::process::id()));
     let made = FILES.iter().try_for_each(|(path, text)| {
         let path = beside.join(path);
         fs::create_dir_all(path.parent().unwrap_or(&beside))?;
-        fs::write(path, filled(text, name, address))
+        fs::write(path, fills.put_into(text))
     });
     made.and_then(|()| fs::rename(&beside, dir.join(name))).inspect_err(|_| {
         // What went wrong before is what is told.
@@ -84,20 +103,25 @@ fn make(dir: &Path, name: &str, address: SocketAddr) -> std::io::Result<()> {
     })
 }
 
-fn filled(text: &str, name: &str, address: SocketAddr) -> String {
-    text.replace("{{name}}", name).replace("{{address}}", &address.to_string())
+impl Fills<'_> {
+    fn put_into(&self, text: &str) -> String {
+        let address = self.address.to_string();
+        text.replace("{{name}}", self.name).replace("{{address}}", &address).replace("{{flags}}", self.flags)
+    }
 }
 
-fn next_steps(name: &str, folder: &Path, address: SocketAddr, host_runs: bool) -> String {
+/// `running` has the flags that reach the host, where one runs.
+fn next_steps(fills: &Fills<'_>, folder: &Path, running: Option<&String>) -> String {
+    let Fills { name, address, flags } = fills;
     let mut out = format!("made {}, with the actions note.add and note.list\n\n", folder.display());
-    out.push_str(if host_runs {
-        "a host runs already: dev loads new plugins at once. Unless it was started with --apply-schema, make the table:\n"
-    } else {
-        "run it:\n  oncehost dev --apply-schema\n"
-    });
-    if host_runs {
-        let _infallible = writeln!(out, "  oncehost schema apply {name}");
-    }
+    let _infallible = match running {
+        Some(data) => writeln!(
+            out,
+            "a host runs already: dev loads new plugins at once. Unless it was started with --apply-schema, make the \
+             table:\n  oncehost schema apply {name}{data}"
+        ),
+        None => writeln!(out, "run it:\n  oncehost dev --apply-schema{flags}"),
+    };
     let _infallible = write!(
         out,
         "\ntry it:\n  curl -i http://{address}/plugins/{name}/invoke/note.add \\\n    \

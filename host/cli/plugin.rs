@@ -5,7 +5,7 @@ use std::fmt::Write;
 use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 
-use super::{Fail, items, local, print, text};
+use super::{Fail, given, items, local, print, text};
 use crate::config::Settings;
 use crate::plugin::Fault;
 use crate::{http, serve};
@@ -31,6 +31,7 @@ enum Command {
     #[command(after_help = "Example: oncehost plugin reload lane-change")]
     Reload {
         /// Id of the plugin, or the name of its folder; all of them without it
+        #[arg(value_parser = given::named)]
         plugin: Option<String>,
         /// Print JSON
         #[arg(long)]
@@ -54,7 +55,7 @@ async fn found(settings: Settings) -> Result<Json, Fail> {
     if let Some(answer) = local::ask(&settings.data, local::request("GET", "/admin/plugins", None)?).await? {
         return answer.json();
     }
-    let app = serve::open(settings)?;
+    let app = serve::open_for_command(settings)?;
     let found = http::admin::plugins(&app);
     app.close().await;
     Ok(found)

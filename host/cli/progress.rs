@@ -1,9 +1,13 @@
 //! A line that shows how far long work is, on a terminal; nothing where nobody looks.
 
 use std::io::{self, IsTerminal, Write};
-use std::time::Duration;
+use std::sync::{Mutex, PoisonError};
+use std::time::{Duration, Instant};
 
 use crate::backup::Progress;
+
+/// How often a step is looked at.
+const LOOK: Duration = Duration::from_millis(100);
 
 /// The line. It goes when this is dropped.
 pub(super) struct Bar {
@@ -22,20 +26,26 @@ impl Bar {
         self.say(&format!("{percent:3}%  {}", progress.file));
     }
 
-    /// Waits for work of which only its end is told, and counts the seconds meanwhile.
-    pub async fn wait_for<R>(mut self, work: impl Future<Output = R>) -> R {
+    /// Whether anybody sees it.
+    pub fn is_seen(&self) -> bool {
+        self.shown.is_some()
+    }
+
+    /// Waits for work, and shows meanwhile the `step` at which it is and the seconds that went by.
+    pub async fn wait_for<R>(mut self, work: impl Future<Output = R>, step: &Mutex<String>) -> R {
         let mut work = std::pin::pin!(work);
-        let mut seconds = tokio::time::interval(Duration::from_secs(1));
+        let (began, mut looks) = (Instant::now(), tokio::time::interval(LOOK));
         // The first one comes at once: what is quickly done is never shown.
-        seconds.tick().await;
-        for second in 1_u64.. {
+        looks.tick().await;
+        loop {
             tokio::select! {
                 biased;
                 done = work.as_mut() => return done,
-                _ = seconds.tick() => self.say(&format!("{second} s")),
+                _ = looks.tick() => {}
             }
+            let step = step.lock().unwrap_or_else(PoisonError::into_inner).clone();
+            self.say(format!("{step}  {} s", began.elapsed().as_secs()).trim_start());
         }
-        work.await
     }
 
     fn say(&mut self, what: &str) {

@@ -1,13 +1,16 @@
 //! `oncehost schema`
 
+use std::sync::{Arc, Mutex, PoisonError};
+
 use clap::{Args, Subcommand};
+use hyper::header::HeaderValue;
 use serde_json::Value as Json;
 
 use super::progress::Bar;
-use super::{Fail, local, print};
+use super::{Fail, given, local, print};
 use crate::config::Settings;
 use crate::serve;
-use crate::tables::{self, SchemaRequest, SchemaVerb};
+use crate::tables::{self, Progress, SchemaRequest, SchemaVerb};
 
 /// Tables: what schema.sql asks for, against what the database has
 #[derive(Debug, Args)]
@@ -35,9 +38,10 @@ enum Command {
 #[derive(Debug, Args)]
 struct Choice {
     /// Id of the plugin; all of them without it
+    #[arg(value_parser = given::named)]
     plugin: Option<String>,
     /// Table or column (TABLE.COLUMN) whose data may be lost; may be given several times
-    #[arg(long, value_name = "NAME")]
+    #[arg(long, value_name = "NAME", value_parser = given::named)]
     allow_destructive: Vec<String>,
     /// Print JSON
     #[arg(long)]
@@ -52,8 +56,10 @@ impl Schema {
             Command::Status(choice) => (SchemaVerb::Status, choice),
         };
         let Choice { plugin, allow_destructive, json } = choice;
-        let asking = ask(&settings, verb, SchemaRequest { plugin, allow_destructive });
-        let done = Bar::new("schema").wait_for(asking).await?;
+        let bar = Bar::new("schema");
+        let step = Arc::default();
+        let asking = ask(&settings, verb, SchemaRequest { plugin, allow_destructive }, bar.is_seen().then_some(&step));
+        let done = bar.wait_for(asking, &step).await?;
         print(&if json { format!("{done:#}") } else { tables::shown(&done) })?;
         if !refused(&done) {
             return Ok(());
@@ -67,17 +73,47 @@ impl Schema {
     }
 }
 
-/// Asks the running host, or opens the data here where none runs.
-async fn ask(settings: &Settings, verb: SchemaVerb, request: SchemaRequest) -> Result<Json, Fail> {
+/// Asks the running host, or opens the data here where none runs. `step` is kept at what is done just now, where
+/// somebody looks.
+async fn ask(
+    settings: &Settings,
+    verb: SchemaVerb,
+    request: SchemaRequest,
+    step: Option<&Arc<Mutex<String>>>,
+) -> Result<Json, Fail> {
     let body = serde_json::to_string(&request).map_err(|error| Fail::Failed(error.to_string()))?;
-    let sent = local::request("POST", &format!("/admin/schema/{}", verb.name()), Some(body))?;
-    if let Some(answer) = local::ask(&settings.data, sent).await? {
+    let mut sent = local::request("POST", &format!("/admin/schema/{}", verb.name()), Some(body))?;
+    if let Some(step) = step {
+        sent.headers_mut().insert("accept", HeaderValue::from_static("application/x-ndjson"));
+        let mut last = Json::Null;
+        let heard = local::lines(&settings.data, sent, |line| match serde_json::from_value(line["progress"].clone()) {
+            Ok(progress) => show(step, &progress),
+            Err(_) => last = line,
+        });
+        if heard.await? {
+            return outcome(last);
+        }
+    } else if let Some(answer) = local::ask(&settings.data, sent).await? {
         return answer.json();
     }
-    let app = serve::open(settings.clone())?;
-    let done = tables::schema(&app, verb, request).await;
+    let app = serve::open_for_command(settings.clone())?;
+    let step = step.cloned().unwrap_or_default();
+    let done = tables::schema_telling(&app, verb, request, Arc::new(move |progress| show(&step, &progress))).await;
     app.close().await;
-    done.map_err(|failure| Fail::Failed(failure.to_string()))
+    Ok(done?)
+}
+
+fn show(step: &Mutex<String>, Progress { plugin, step: number, steps, why }: &Progress) {
+    *step.lock().unwrap_or_else(PoisonError::into_inner) = format!("{plugin}: {number} of {steps}, {why}");
+}
+
+/// What the running host said last.
+fn outcome(mut last: Json) -> Result<Json, Fail> {
+    match (last["done"].take(), last["failed"].take()) {
+        (done @ Json::Object(_), _) => Ok(done),
+        (_, Json::String(why)) => Err(Fail::Failed(why)),
+        _ => Err(Fail::Failed("the running host ended before it said what became of this; run it again".to_owned())),
+    }
 }
 
 fn plugins(done: &Json) -> &[Json] {

@@ -6,12 +6,11 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 
-use super::{Fail, local, print};
-use crate::app;
-use crate::auth::is_tenant;
+use super::{Fail, given, local, print};
+use crate::app::lock::{self, Holder};
 use crate::auth::token::Tokens;
 use crate::clock::{Clock, SystemClock};
-use crate::config::{Settings, duration};
+use crate::config::Settings;
 use crate::failure::Failure;
 use crate::http::tokens::{self, TokenRequest};
 use crate::ids::SystemIds;
@@ -39,6 +38,7 @@ enum Command {
     #[command(after_help = "Example: oncehost token revoke 019b76da-a800-7bb5-9c4e-6e5a64f0a2b1")]
     Revoke {
         /// The token's id, as `token list` shows it
+        #[arg(value_parser = given::named)]
         id: String,
         /// Print JSON
         #[arg(long)]
@@ -54,16 +54,16 @@ enum Command {
     Example: oncehost token create --tenant acme --subject till-3 --scope invoke:orders --expires 90d")]
 struct Create {
     /// Whose data its callers see
-    #[arg(long)]
+    #[arg(long, value_parser = given::tenant)]
     tenant: String,
     /// Who calls with it: ctx.user.subject
-    #[arg(long)]
+    #[arg(long, value_parser = given::subject)]
     subject: String,
     /// What it may do; may be given several times
-    #[arg(long = "scope", required = true, value_name = "SCOPE")]
+    #[arg(long = "scope", required = true, value_name = "SCOPE", value_parser = given::scope_name)]
     scopes: Vec<String>,
     /// How long it is good for, such as 90d; without it until it is revoked
-    #[arg(long, value_name = "TIME")]
+    #[arg(long, value_name = "TIME", value_parser = given::time_span)]
     expires: Option<String>,
     /// Print JSON
     #[arg(long)]
@@ -90,16 +90,6 @@ impl Token {
 
 impl Create {
     async fn run(self, settings: &Settings) -> Result<(), Fail> {
-        if let Some(Err(why)) = self.expires.as_deref().map(duration) {
-            return Err(Fail::Usage(format!("--expires: {why}")));
-        }
-        for scope in &self.scopes {
-            crate::auth::scope::check(scope).map_err(|why| Fail::Usage(format!("--scope: {why}")))?;
-        }
-        if !is_tenant(self.tenant.as_bytes()) {
-            let text = "--tenant takes 1 to 64 letters, digits, dots, underscores or hyphens";
-            return Err(Fail::Usage(text.to_owned()));
-        }
         let request =
             TokenRequest { tenant: self.tenant, subject: self.subject, scopes: self.scopes, expires: self.expires };
         let body = serde_json::to_string(&request).map_err(|error| Fail::Failed(error.to_string()))?;
@@ -130,12 +120,11 @@ async fn here_or_there(
     if let Some(answer) = local::ask(&settings.data, local::request(method, &path, body)?).await? {
         return answer.json();
     }
-    let _lock = app::lock(&settings.data)?;
-    let failed = |failure: Failure| Fail::Failed(failure.to_string());
+    let _lock = lock::take(&settings.data, Holder::Command)?;
     let db = Stores::new(settings).and_then(|stores| stores.host_db());
     let db = db.map_err(|error| Fail::Failed(error.to_string()))?;
     let tokens = Tokens::open(Arc::new(db)).map_err(|error| Fail::Failed(error.to_string()))?;
-    here(&tokens).map_err(failed)
+    Ok(here(&tokens)?)
 }
 
 /// The tokens for people to read; takes what `/admin/tokens` gives.

@@ -6,7 +6,7 @@ use std::sync::Arc;
 use clap::Args;
 use serde_json::{Value as Json, json};
 
-use super::{Fail, complain, print};
+use super::{Fail, complain, given, print};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
 use crate::plugin::{Plugin, Registry};
@@ -21,6 +21,7 @@ use crate::types;
 )]
 pub(super) struct Types {
     /// Id of the plugin; all of them without it
+    #[arg(value_parser = given::named)]
     plugin: Option<String>,
     /// Also write the types of the actions, for `@oncehost/sdk`, to this file
     #[arg(long, value_name = "FILE")]

@@ -19,11 +19,11 @@ mod dry_run;
 /// Deliveries that one transaction changes.
 const BATCH: usize = 200;
 /// Deliveries that are listed where nobody says how many, and the most.
-const LISTED: usize = 100;
-const MOST_LISTED: usize = 1000;
+const LISTED: u32 = 100;
+pub const MOST_LISTED: u32 = 1000;
 /// Replays a second where nobody says how many, and the most.
 const RATE: u32 = 100;
-const MOST_RATE: u32 = 10_000;
+pub const MOST_RATE: u32 = 10_000;
 /// Deliveries that one dry run tries.
 const DRY_RUNS: usize = 100;
 
@@ -51,7 +51,7 @@ pub struct Selection {
     /// For replays and discards: all that are dead.
     pub all: bool,
     /// For lists: how many, and where the page before ended.
-    pub limit: Option<usize>,
+    pub limit: Option<u32>,
     pub cursor: Option<String>,
     /// For replays: also what is done or discarded; how many a second; and only to see what would happen.
     pub force: bool,
@@ -59,7 +59,8 @@ pub struct Selection {
     pub dry_run: bool,
 }
 
-const STATES: [(&str, &[&str]); 5] = [
+/// The states that deliveries can be asked for by, each with those that they are stored with.
+pub const STATES: [(&str, &[&str]); 5] = [
     ("waiting", &["waiting", "behind"]),
     ("running", &["running"]),
     ("done", &["done"]),
@@ -68,6 +69,23 @@ const STATES: [(&str, &[&str]); 5] = [
 ];
 
 impl Selection {
+    /// Refuses what no delivery could be, whether there are any deliveries or not.
+    fn check(&self) -> Result<(), Failure> {
+        if let Some(state) = self.state.as_deref().filter(|state| !STATES.iter().any(|(name, _)| name == state)) {
+            let text = format!("must be waiting, running, done, dead or discarded, not {state:?}");
+            return Err(Failure::field("state", text));
+        }
+        for (name, at) in [("since", &self.since), ("until", &self.until)] {
+            at.as_deref().map(|text| instant(name, text)).transpose()?;
+        }
+        for (name, number, most) in [("limit", self.limit, MOST_LISTED), ("rate", self.rate, MOST_RATE)] {
+            if let Some(number) = number.filter(|number| !(1..=most).contains(number)) {
+                return Err(Failure::field(name, format!("must be a whole number from 1 to {most}, not {number}")));
+            }
+        }
+        Ok(())
+    }
+
     /// The condition for one plugin's database; `None` where nothing of it is meant.
     fn for_plugin(&self, plugin: &str) -> Result<Option<Selected>, Failure> {
         let (mut named, mut subscription) = (self.plugin.clone(), self.subscription.clone());
@@ -82,7 +100,8 @@ impl Selection {
             None => Vec::new(),
             Some(wanted) => match STATES.iter().find(|(name, _)| *name == wanted) {
                 Some((_, states)) => states.to_vec(),
-                None => return Err(wrong("state is waiting, running, done, dead or discarded")),
+                // Refused before.
+                None => return Ok(None),
             },
         };
         Ok(Some(Selected {
@@ -94,13 +113,13 @@ impl Selection {
             subscription,
             error: self.error.clone(),
             states,
-            since: self.since.as_deref().map(instant).transpose()?,
-            until: self.until.as_deref().map(instant).transpose()?,
+            since: self.since.as_deref().map(|text| instant("since", text)).transpose()?,
+            until: self.until.as_deref().map(|text| instant("until", text)).transpose()?,
         }))
     }
 
     /// Whether it says anything about which deliveries are meant.
-    fn is_narrow(&self) -> bool {
+    pub fn is_narrow(&self) -> bool {
         let texts = [
             &self.plugin,
             &self.tenant,
@@ -120,10 +139,12 @@ fn wrong(text: &str) -> Failure {
     Failure::new(Code::Validation, text)
 }
 
-fn instant(text: &str) -> Result<Millis, Failure> {
+fn instant(name: &str, text: &str) -> Result<Millis, Failure> {
     let normal = crate::codec::time::normal(text).ok().and_then(|text| text.parse::<jiff::Timestamp>().ok());
     let form = crate::codec::time::WANTED;
-    normal.map(|at| at.as_millisecond()).ok_or_else(|| wrong(&format!("{text:?} is no instant; write {form}")))
+    normal
+        .map(|at| at.as_millisecond())
+        .ok_or_else(|| Failure::field(name, format!("must be {form}, which {text:?} is not")))
 }
 
 /// A page of deliveries, of all plugins or one, and how many events wait for the relay.
@@ -131,12 +152,14 @@ fn instant(text: &str) -> Result<Millis, Failure> {
 /// # Errors
 /// `VALIDATION`; when a database fails.
 pub async fn list(app: &Arc<App>, selection: &Selection) -> Result<Json, Failure> {
-    let limit = selection.limit.unwrap_or(LISTED).clamp(1, MOST_LISTED);
+    selection.check()?;
+    let limit = usize::try_from(selection.limit.unwrap_or(LISTED)).unwrap_or(usize::MAX);
     let (from, mut after) = match selection.cursor.as_deref() {
         None => (String::new(), 0),
         Some(cursor) => {
             let parts = cursor.split_once(':').and_then(|(name, id)| Some((name.to_owned(), id.parse().ok()?)));
-            parts.ok_or_else(|| wrong("the cursor is none that a list gave"))?
+            let wrong = || Failure::field("cursor", "is none that a list gave; leave it out to begin anew");
+            parts.ok_or_else(wrong)?
         }
     };
     let (mut found, mut cursor) = (Vec::new(), None);
@@ -272,10 +295,8 @@ fn read(text: &str) -> Json {
 /// `VALIDATION`; when a database fails.
 pub async fn replay(app: &Arc<App>, selection: &Selection) -> Result<Json, Failure> {
     must_be_narrow(selection, "replay")?;
+    selection.check()?;
     let rate = selection.rate.unwrap_or(RATE);
-    if !(1..=MOST_RATE).contains(&rate) {
-        return Err(wrong(&format!("rate is the number of replays a second, from 1 to {MOST_RATE}")));
-    }
     if selection.dry_run {
         return dry_run::run(app, selection).await;
     }
@@ -371,6 +392,7 @@ async fn meant(
 /// `VALIDATION`; when a database fails.
 pub async fn discard(app: &Arc<App>, selection: &Selection) -> Result<Json, Failure> {
     must_be_narrow(selection, "discard")?;
+    selection.check()?;
     let selection = Selection { force: false, ..selection.clone() };
     let (mut discarded, now) = (0, app.clock.now());
     for name in databases(app).await? {

@@ -61,19 +61,19 @@ struct Cursor {
 /// # Errors
 /// `VALIDATION`; when a database cannot be read.
 pub async fn list(app: &Arc<App>, query: Query) -> Result<Json, Failure> {
-    let wrong = |text: String| Failure::new(Code::Validation, text);
     if let Some(status) = query.status.as_deref().filter(|status| !STATUSES.contains(status)) {
-        return Err(wrong(format!("there is no status {status:?}; there are {}", STATUSES.join(", "))));
+        return Err(Failure::field("status", format!("must be one of {}, not {status:?}", STATUSES.join(", "))));
     }
     let limit = query.limit.unwrap_or(100);
     if !(1..=1000).contains(&limit) {
-        return Err(wrong(format!("limit is a whole number from 1 to 1000, it is {limit}")));
+        return Err(Failure::field("limit", format!("must be a whole number from 1 to 1000, not {limit}")));
     }
     let cursor: Option<Cursor> = match &query.cursor {
         None => None,
         Some(text) => {
             let read = URL_SAFE_NO_PAD.decode(text).ok().and_then(|bytes| serde_json::from_slice(&bytes).ok());
-            Some(read.ok_or_else(|| wrong("cursor is none that a page gave: leave it out to begin anew".to_owned()))?)
+            let wrong = || Failure::field("cursor", "is none that a page gave; leave it out to begin anew");
+            Some(read.ok_or_else(wrong)?)
         }
     };
     on_a_thread(app, move |app| page(app, &query, databases(app, query.plugin.as_deref())?, cursor, limit)).await
@@ -139,7 +139,7 @@ pub async fn show(app: &Arc<App>, named: Named) -> Result<Json, Failure> {
 /// Has a failed or failing workflow tried again, or ends one. Gives it as it is then.
 ///
 /// # Errors
-/// As [`show`]; `VALIDATION` where that cannot be done to it.
+/// As [`show`]; `CONSTRAINT` where that cannot be done to it.
 pub async fn change(app: &Arc<App>, verb: Verb, named: Named) -> Result<Json, Failure> {
     let (plugin, tenant) = locate(app, &named).await?;
     let (of, id) = (app.clone(), plugin.clone());
@@ -167,7 +167,7 @@ fn changed(tx: &Tx, verb: Verb, tenant: &str, named: &Named, now: i64) -> Result
     if verb == Verb::Cancel && wakes.cancelled.is_empty() {
         let status = workflows::find(tx, tenant, id)?.map(|workflow| workflow.status).unwrap_or_default();
         let text = format!("the workflow {id} is {status} already, and cannot be cancelled");
-        return Err(Failure::new(Code::Validation, text));
+        return Err(Failure::new(Code::Constraint, text));
     }
     Ok(wakes)
 }

@@ -300,6 +300,9 @@ impl Runner {
             }
             Progress::Done(result) => {
                 let Slot { engine, prepared, reach } = slot;
+                if let Some(app) = self.app.upgrade() {
+                    app.metrics.plugin(&prepared.scope.plugin.id).limited(&engine.limits_hit());
+                }
                 let alive = self.ended(run, result, &prepared, &reach);
                 if !engine.is_spent() {
                     if self.idle.len() == KEPT_ENGINES {

@@ -5,9 +5,11 @@ use std::sync::Arc;
 use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, State};
-use axum::http::{HeaderMap, Response, StatusCode};
+use axum::http::{HeaderMap, Response, StatusCode, header};
+use futures_util::stream;
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
+use tokio::sync::mpsc;
 
 use super::door::RequestId;
 use super::{Shared, body, reply};
@@ -18,6 +20,7 @@ use crate::metrics::{LaneStanding, Process};
 use crate::plugin::{Fault, KeyRule, Kind, Plugin, Registry, Replay};
 use crate::reload;
 pub use crate::tables::{SchemaRequest, SchemaVerb, schema};
+use crate::tables::{Tell, schema_telling};
 
 /// The plugins as they serve now, and the faults of folders that do not load. A plugin that serves an older version
 /// than its folder holds is in both, and has the folder's faults.
@@ -83,6 +86,7 @@ pub(super) async fn show_plugins(State(shared): State<Arc<Shared>>) -> Response<
     reply::json(StatusCode::OK, &plugins(&shared.app))
 }
 
+/// Who accepts lines hears of each step of an apply: `{ "progress": … }`, and last `{ "done": … }` or `{ "failed": … }`.
 pub(super) async fn change_schema(
     State(shared): State<Arc<Shared>>,
     Extension(id): Extension<RequestId>,
@@ -90,19 +94,33 @@ pub(super) async fn change_schema(
     headers: HeaderMap,
     body: Body,
 ) -> Response<Body> {
-    let doing = async {
+    let asked: Result<_, Failure> = async {
         let unknown = || Failure::new(Code::NotFound, "there is schema/plan, schema/apply and schema/status");
         let verb = SchemaVerb::from_name(&verb).ok_or_else(unknown)?;
         body::check_type(&headers)?;
         let body = body::read(&headers, body, shared.app.settings.body_limit).await?;
         let wrong = |error| Failure::new(Code::Validation, format!("the body is not what schema takes: {error}"));
-        let request = serde_json::from_slice(&body).map_err(wrong)?;
-        schema(&shared.app, verb, request).await
-    };
-    match doing.await {
-        Ok(done) => reply::json(StatusCode::OK, &done),
-        Err(failure) => shared.problem(failure, &id),
+        Ok((verb, serde_json::from_slice(&body).map_err(wrong)?))
     }
+    .await;
+    let (verb, request) = match asked {
+        Ok(asked) => asked,
+        Err(failure) => return shared.problem(failure, &id),
+    };
+    if headers.get(header::ACCEPT).is_none_or(|accept| accept.as_bytes() != reply::LINES.as_bytes()) {
+        let done = schema(&shared.app, verb, request).await;
+        return shared.answer(&id, StatusCode::OK, done);
+    }
+    let (lines, receiver) = mpsc::unbounded_channel();
+    let tell: Tell = Arc::new(move |progress| drop(lines.send(json!({ "progress": progress }))));
+    let app = shared.app.clone();
+    let last = stream::once(async move {
+        match schema_telling(&app, verb, request, tell).await {
+            Ok(done) => json!({ "done": done }),
+            Err(failure) => json!({ "failed": failure.to_string() }),
+        }
+    });
+    reply::lines(stream::select(reply::received(receiver), last))
 }
 
 /// What `POST /admin/plugins/reload` takes.

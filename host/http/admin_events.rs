@@ -9,8 +9,9 @@ use axum::http::{HeaderMap, Response, StatusCode, Uri};
 use serde_json::Value as Json;
 
 use super::door::RequestId;
+use super::parameters::Parameters;
 use super::{Shared, body};
-use crate::events::admin::{self, Selection};
+use crate::events::admin::{self, MOST_LISTED, Selection};
 use crate::failure::{Code, Failure};
 
 pub(super) async fn list(
@@ -54,27 +55,46 @@ pub(super) async fn discard(
     shared.answer(&id, StatusCode::OK, done)
 }
 
-/// The members of a selection as parameters of the address: `?state=dead&plugin=orders`.
+/// What a list may say as parameters of the address: `?state=dead&plugin=orders`.
+const LISTING: [&str; 12] = [
+    "plugin",
+    "tenant",
+    "type",
+    "source",
+    "subject",
+    "subscription",
+    "error",
+    "state",
+    "since",
+    "until",
+    "limit",
+    "cursor",
+];
+
 fn query(uri: &Uri) -> Result<Selection, Failure> {
-    let mut members = serde_json::Map::new();
-    for (name, value) in url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
-        let value = match (name.as_ref(), value.parse::<u64>()) {
-            ("limit", Ok(number)) => Json::from(number),
-            _ => Json::from(value.into_owned()),
-        };
-        members.insert(name.into_owned(), value);
-    }
-    read(Json::Object(members))
+    let mut given = Parameters::read(uri, &LISTING)?;
+    Ok(Selection {
+        plugin: given.text("plugin"),
+        tenant: given.text("tenant"),
+        event_type: given.text("type"),
+        source: given.text("source"),
+        subject: given.text("subject"),
+        subscription: given.text("subscription"),
+        error: given.text("error"),
+        state: given.text("state"),
+        since: given.text("since"),
+        until: given.text("until"),
+        limit: given.number("limit", 1..=MOST_LISTED)?,
+        cursor: given.text("cursor"),
+        ..Selection::default()
+    })
 }
 
 async fn selection(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<Selection, Failure> {
     body::check_type(headers)?;
     let body = body::read(headers, body, shared.app.settings.body_limit).await?;
     let wrong = |error| Failure::new(Code::Validation, format!("the body is not JSON: {error}"));
-    read(serde_json::from_slice(&body).map_err(wrong)?)
-}
-
-fn read(members: Json) -> Result<Selection, Failure> {
+    let members: Json = serde_json::from_slice(&body).map_err(wrong)?;
     serde_json::from_value(members).map_err(|error| {
         let form = r#"{"eventIds": ["…"]}, or filters such as {"plugin": "orders", "type": "…", "tenant": "…"}"#;
         Failure::new(

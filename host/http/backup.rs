@@ -1,15 +1,12 @@
 //! Taking a backup in the running host: one line of JSON for each bit of progress, and one for the outcome.
 
 use std::path::PathBuf;
-use std::pin::Pin;
 use std::sync::Arc;
-use std::task::{Context, Poll, ready};
 
 use axum::Extension;
-use axum::body::{Body, Bytes, HttpBody};
+use axum::body::Body;
 use axum::extract::State;
-use axum::http::{HeaderMap, Response, StatusCode};
-use hyper::body::Frame;
+use axum::http::{HeaderMap, Response};
 use serde::Deserialize;
 use serde_json::{Value as Json, json};
 use tokio::sync::mpsc;
@@ -34,7 +31,7 @@ pub(super) async fn take(
     body: Body,
 ) -> Response<Body> {
     match begin(&shared, &headers, body).await {
-        Ok(lines) => reply::with_body(StatusCode::OK, "application/x-ndjson", Body::new(Lines(lines))),
+        Ok(lines) => reply::lines(reply::received(lines)),
         Err(failure) => shared.problem(failure, &id),
     }
 }
@@ -63,20 +60,4 @@ async fn begin(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<mpsc:
         let _ = lines.send(last);
     });
     Ok(receiver)
-}
-
-/// A body of JSON lines.
-struct Lines(mpsc::UnboundedReceiver<Json>);
-
-impl HttpBody for Lines {
-    type Data = Bytes;
-    type Error = std::convert::Infallible;
-
-    fn poll_frame(
-        mut self: Pin<&mut Self>,
-        context: &mut Context<'_>,
-    ) -> Poll<Option<Result<Frame<Bytes>, Self::Error>>> {
-        let line = ready!(self.0.poll_recv(context));
-        Poll::Ready(line.map(|line| Ok(Frame::data(Bytes::from(format!("{line}\n"))))))
-    }
 }

@@ -31,7 +31,21 @@ pub(super) fn check_type(headers: &HeaderMap) -> Result<(), Failure> {
     if !essence.eq_ignore_ascii_case("application/json") {
         return Err(wrong(format!("the body is declared as {:?}", shortened(essence))));
     }
+    if let Some(other) = other_charset(text) {
+        return Err(wrong(format!("the body is declared as {:?}, and JSON is UTF-8", shortened(&other))));
+    }
     check_coding(headers)
+}
+
+/// The character set that a Content-Type names, where it is neither UTF-8 nor a part of it.
+pub(super) fn other_charset(content_type: &str) -> Option<String> {
+    let mut parameters = content_type.split(';').skip(1).filter_map(|part| part.split_once('='));
+    parameters.find_map(|(name, value)| {
+        let charset = value.trim().trim_matches('"').to_ascii_lowercase();
+        let other =
+            name.trim().eq_ignore_ascii_case("charset") && !["utf-8", "utf8", "us-ascii"].contains(&charset.as_str());
+        other.then_some(charset)
+    })
 }
 
 /// Refuses a compressed body.
@@ -135,8 +149,14 @@ mod tests {
 
     #[test]
     fn json_is_taken_with_parameters_and_in_any_case() {
-        for text in ["application/json", "Application/JSON", "application/json; charset=utf-8", "application/json ;x=y"]
-        {
+        for text in [
+            "application/json",
+            "Application/JSON",
+            "application/json; charset=utf-8",
+            "application/json ;x=y",
+            "application/json; x=y; Charset=\"UTF-8\"",
+            "application/json;charset=us-ascii",
+        ] {
             assert_eq!(refused(&[("content-type", text)]), None, "{text}");
         }
         assert_eq!(refused(&[("content-type", "application/json"), ("content-encoding", "identity")]), None);
@@ -144,7 +164,15 @@ mod tests {
 
     #[test]
     fn other_types_and_codings_are_refused_with_the_right_form() {
-        for text in ["text/plain", "application/jsonp", "application/cloudevents+json", "", "json"] {
+        for text in [
+            "text/plain",
+            "application/jsonp",
+            "application/cloudevents+json",
+            "",
+            "json",
+            "application/json; charset=latin1",
+            "application/json; x=y; Charset = \"UTF-16\"",
+        ] {
             let why = refused(&[("content-type", text)]).unwrap();
             assert!(why.starts_with("MEDIA_TYPE") && why.contains("Content-Type: application/json"), "{why}");
         }

@@ -162,7 +162,11 @@ pub(super) async fn caller(shared: &Shared, headers: &HeaderMap) -> Result<Calle
     Ok(caller)
 }
 
-async fn known(shared: &Shared, headers: &HeaderMap) -> Result<Caller, Failure> {
+/// The same, without counting it against a rate.
+///
+/// # Errors
+/// As [`caller`], less `RATE_LIMITED`.
+pub(super) async fn known(shared: &Shared, headers: &HeaderMap) -> Result<Caller, Failure> {
     if shared.door != Door::Serve {
         return tenant(headers).map(|tenant| Caller { tenant, user: None });
     }
@@ -174,6 +178,11 @@ async fn known(shared: &Shared, headers: &HeaderMap) -> Result<Caller, Failure> 
     shared.app.auth.caller(first).await
 }
 
+/// Whether the setting `public` lists this path.
+pub(super) fn is_public(shared: &Shared, uri: &Uri) -> bool {
+    shared.app.settings.public.iter().any(|path| path == uri.path())
+}
+
 /// Lets through what an operator asks: everybody in `dev` and over the local socket, in `serve` callers with the
 /// scope `operator`, and to the paths of the setting `public` everybody.
 pub(super) async fn guard(
@@ -182,8 +191,7 @@ pub(super) async fn guard(
     request: Request,
     next: Next,
 ) -> Response<Body> {
-    let open = shared.app.settings.public.iter().any(|path| path == request.uri().path());
-    if open || request.method() == Method::OPTIONS {
+    if is_public(&shared, request.uri()) || request.method() == Method::OPTIONS {
         return next.run(request).await;
     }
     match known(&shared, request.headers()).await.and_then(|caller| caller.need(OPERATOR)) {

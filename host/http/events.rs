@@ -117,11 +117,8 @@ fn mode(headers: &HeaderMap) -> Result<Mode, Failure> {
         return refused("the header Content-Type is not ASCII".to_owned());
     };
     let text = content_type.as_deref().unwrap_or_default();
-    let charset = text.split(';').skip(1).filter_map(|part| part.split_once('=')).find_map(|(name, value)| {
-        name.trim().eq_ignore_ascii_case("charset").then(|| value.trim().trim_matches('"').to_ascii_lowercase())
-    });
     let shown: String = text.chars().take(80).collect();
-    if charset.is_some_and(|charset| charset != "utf-8" && charset != "us-ascii") {
+    if body::other_charset(text).is_some() {
         return refused(format!("the body is declared as {shown:?}, and this host reads UTF-8 only"));
     }
     if is(text, STRUCTURED) {

@@ -4,25 +4,17 @@ use std::sync::Arc;
 
 use axum::Extension;
 use axum::body::Body;
-use axum::extract::rejection::QueryRejection;
-use axum::extract::{Path, Query as AxumQuery, State};
-use axum::http::{HeaderMap, Response, StatusCode};
+use axum::extract::{Path, State};
+use axum::http::{HeaderMap, Response, StatusCode, Uri};
 use serde::Deserialize;
 
 use super::door::RequestId;
+use super::parameters::Parameters;
 use super::{Shared, body};
 use crate::failure::{Code, Failure};
 use crate::flow::operate::{self, Named, Query, Verb};
 
-/// What tells workflows of one name apart.
-#[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
-pub(super) struct Which {
-    plugin: Option<String>,
-    tenant: Option<String>,
-}
-
-/// What a change takes: the same, and why.
+/// What a change takes: what tells workflows of one name apart, and why.
 #[derive(Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields, default)]
 struct Change {
@@ -34,27 +26,37 @@ struct Change {
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
     Extension(id): Extension<RequestId>,
-    query: Result<AxumQuery<Query>, QueryRejection>,
+    uri: Uri,
 ) -> Response<Body> {
-    let listed = match query {
-        Ok(AxumQuery(query)) => operate::list(&shared.app, query).await,
-        Err(error) => Err(wrong(&error)),
-    };
+    let listed = async { operate::list(&shared.app, query(&uri)?).await };
+    let listed = listed.await;
     shared.answer(&id, StatusCode::OK, listed)
+}
+
+fn query(uri: &Uri) -> Result<Query, Failure> {
+    let mut given = Parameters::read(uri, &["plugin", "tenant", "flow", "status", "limit", "cursor"])?;
+    Ok(Query {
+        plugin: given.text("plugin"),
+        tenant: given.text("tenant"),
+        flow: given.text("flow"),
+        status: given.text("status"),
+        limit: given.number("limit", 1..=1000)?.map(i64::from),
+        cursor: given.text("cursor"),
+    })
 }
 
 pub(super) async fn show(
     State(shared): State<Arc<Shared>>,
     Extension(id): Extension<RequestId>,
     Path(workflow_id): Path<String>,
-    query: Result<AxumQuery<Which>, QueryRejection>,
+    uri: Uri,
 ) -> Response<Body> {
-    let found = match query {
-        Ok(AxumQuery(Which { plugin, tenant })) => {
-            operate::show(&shared.app, Named { workflow_id, plugin, tenant, reason: None }).await
-        }
-        Err(error) => Err(wrong(&error)),
+    let found = async {
+        let mut given = Parameters::read(&uri, &["plugin", "tenant"])?;
+        let (plugin, tenant) = (given.text("plugin"), given.text("tenant"));
+        operate::show(&shared.app, Named { workflow_id, plugin, tenant, reason: None }).await
     };
+    let found = found.await;
     shared.answer(&id, StatusCode::OK, found)
 }
 
@@ -82,9 +84,4 @@ pub(super) async fn change(
     };
     let changed = changing.await;
     shared.answer(&id, StatusCode::OK, changed)
-}
-
-fn wrong(error: &QueryRejection) -> Failure {
-    let text = format!("the query of this path is wrong: {}", error.body_text());
-    Failure::new(Code::Validation, text)
 }

@@ -24,6 +24,7 @@ mod flows;
 pub mod listen;
 mod notifications;
 pub mod openapi;
+mod parameters;
 pub mod problem;
 pub mod reply;
 pub mod tokens;
@@ -54,6 +55,7 @@ pub fn router(app: Arc<App>, door: Door) -> Router {
         .route("/plugins/{plugin}/invoke/{action}", post(call::invoke))
         .route("/events", post(events::accept))
         .route("/notifications", get(notifications::listen))
+        .route("/openapi.json", get(openapi::show))
         .route("/healthz", get(healthz))
         .route("/readyz", get(readyz));
     let mut guarded = Router::new()
@@ -63,7 +65,6 @@ pub fn router(app: Arc<App>, door: Door) -> Router {
         .route("/admin/events/replay", post(admin_events::replay))
         .route("/admin/events/discard", post(admin_events::discard))
         .route("/metrics", get(metrics))
-        .route("/openapi.json", get(openapi::show))
         .route("/admin/flows", get(flows::list))
         .route("/admin/flows/{id}", get(flows::show))
         .route("/admin/flows/{id}/{verb}", post(flows::change));

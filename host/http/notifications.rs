@@ -15,7 +15,7 @@ use futures_util::stream;
 use super::Shared;
 use super::door::{self, RequestId};
 use crate::events::stream::{Heard, Listener};
-use crate::failure::{Code, Failure};
+use crate::failure::Failure;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// A comment that often, so that neither end nor what is between takes a quiet connection for a dead one.
@@ -90,23 +90,32 @@ fn resync() -> Event {
 
 /// The topics, from `topics=a,b` or several of them, and `lastEventId`, for clients that cannot send the header.
 fn query(uri: &Uri) -> Result<(Vec<String>, Option<String>), Failure> {
-    let wrong = |text: String| Err(Failure::new(Code::Validation, text));
     let (mut topics, mut last) = (Vec::new(), None);
     for (name, value) in url::form_urlencoded::parse(uri.query().unwrap_or_default().as_bytes()) {
         match name.as_ref() {
             "topics" => topics.extend(value.split(',').map(|topic| topic.trim().to_owned())),
+            "lastEventId" if last.is_some() => {
+                return Err(Failure::field("lastEventId", "is there twice; send it once"));
+            }
             "lastEventId" => last = Some(value.into_owned()),
-            other => return wrong(format!("there is no parameter {other:?}; there are topics and lastEventId")),
+            other => {
+                let other: String = other.chars().take(40).collect();
+                return Err(Failure::field(&other, "is no parameter here; there are topics and lastEventId"));
+            }
         }
     }
-    topics.retain(|topic| !topic.is_empty());
+    let wrong = |text: String| Err(Failure::field("topics", text));
+    let example = "topics=orders.order-paid,orders.order-created";
+    if topics.is_empty() {
+        return wrong(format!("must say what to listen to: /notifications?{example}"));
+    }
+    if topics.iter().any(String::is_empty) {
+        return wrong(format!("has a topic without a name; write them with one comma between two: {example}"));
+    }
     topics.sort();
     topics.dedup();
-    if topics.is_empty() {
-        return wrong("say what to listen to: /notifications?topics=orders.order-paid,orders.order-created".to_owned());
-    }
     if topics.len() > TOPICS || topics.iter().any(|topic| topic.len() > 255) {
-        return wrong(format!("a stream has at most {TOPICS} topics of 255 bytes each; open another one"));
+        return wrong(format!("may be at most {TOPICS} topics of 255 bytes each; open another stream for more"));
     }
     Ok((topics, last))
 }
@@ -114,6 +123,7 @@ fn query(uri: &Uri) -> Result<(Vec<String>, Option<String>), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::failure::Code;
 
     #[test]
     fn topics_come_as_a_list_or_one_by_one() {
@@ -123,8 +133,17 @@ mod tests {
         };
         assert_eq!(of("/notifications?topics=b,a&topics=a%2Cc"), both(&["a", "b", "c"], None));
         assert_eq!(of("/notifications?topics=a&lastEventId=3-ab"), both(&["a"], Some("3-ab")));
-        for wrong in ["/notifications", "/notifications?topics=", "/notifications?topics=,", "/notifications?topic=a"] {
-            assert_eq!(of(wrong).unwrap_err().code, Code::Validation, "{wrong}");
+        for (wrong, field) in [
+            ("", "/topics"),
+            ("?topics=", "/topics"),
+            ("?topics=,", "/topics"),
+            ("?topics=a,,b", "/topics"),
+            ("?topics=a,", "/topics"),
+            ("?topic=a", "/topic"),
+            ("?topics=a&lastEventId=1&lastEventId=2", "/lastEventId"),
+        ] {
+            let failure = of(&format!("/notifications{wrong}")).unwrap_err();
+            assert_eq!((failure.code, failure.fields[0].pointer.as_str()), (Code::Validation, field), "{wrong}");
         }
     }
 }

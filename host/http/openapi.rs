@@ -2,13 +2,17 @@
 
 use std::sync::Arc;
 
+use axum::Extension;
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{Response, StatusCode};
+use axum::http::{HeaderMap, Response, StatusCode, Uri};
 use serde_json::{Map, Value as Json, json};
 
+use super::door::{self, RequestId};
 use super::problem;
 use super::{Door, Shared, reply};
+use crate::auth::Caller;
+use crate::auth::scope::OPERATOR;
 use crate::failure::Code;
 use crate::plugin::{Action, KeyRule, Kind, Plugin, Registry, Replay};
 
@@ -26,25 +30,40 @@ const KEY_FORM: &str = concat!(
     r#"|%"(?:[ !#$&-~]|%2[25]|%c[3-9a-f]%[89ab][0-9a-f]|%d[0-9a-f]%[89ab][0-9a-f]|%e[1-9a-c](?:%[89ab][0-9a-f]){2}){1,85}")$"#
 );
 
-pub(super) async fn show(State(shared): State<Arc<Shared>>) -> Response<Body> {
-    reply::json(StatusCode::OK, &document(&shared.app.registry(), shared.door))
+/// Whoever may call anything sees what he may call, and an operator sees all.
+pub(super) async fn show(
+    State(shared): State<Arc<Shared>>,
+    Extension(id): Extension<RequestId>,
+    uri: Uri,
+    headers: HeaderMap,
+) -> Response<Body> {
+    let caller =
+        if door::is_public(&shared, &uri) { Ok(Caller::default()) } else { door::known(&shared, &headers).await };
+    match caller {
+        Ok(caller) => {
+            let sees = |id: &str| caller.need(OPERATOR).is_ok() || caller.need(&format!("invoke:{id}")).is_ok();
+            reply::json(StatusCode::OK, &document(&shared.app.registry(), shared.door, sees))
+        }
+        Err(failure) => shared.problem(failure, &id),
+    }
 }
 
-/// The whole document. `door` says whether callers need credentials.
-pub fn document(registry: &Registry, door: Door) -> Json {
+/// The document, with those plugins that the reader `sees`. `door` says whether callers need credentials.
+pub fn document(registry: &Registry, door: Door, sees: impl Fn(&str) -> bool) -> Json {
+    let plugins: Vec<&Plugin> =
+        registry.plugins.values().map(AsRef::as_ref).filter(|plugin| sees(&plugin.id)).collect();
     let mut paths = own_paths(door);
     let mut schemas = Map::new();
     schemas.insert("Problem".to_owned(), problem_schema());
     schemas.insert("Json".to_owned(), any_value());
-    for plugin in registry.plugins.values() {
+    for plugin in &plugins {
         for action in plugin.actions.values() {
             let path = format!("/plugins/{}/invoke/{}", plugin.id, action.name);
             paths.insert(path, json!({ "post": operation(plugin, action, door, &mut schemas) }));
         }
     }
-    let tags: Vec<Json> = registry
-        .plugins
-        .values()
+    let tags: Vec<Json> = plugins
+        .iter()
         .map(|plugin| json!({ "name": plugin.id, "description": format!("The plugin {} {}", plugin.id, plugin.version) }))
         .collect();
     let mut document = json!({

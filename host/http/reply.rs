@@ -1,10 +1,13 @@
 //! Answers: the success form, problems, and plain JSON.
 
+use std::convert::Infallible;
 use std::time::{Duration, UNIX_EPOCH};
 
-use axum::body::Body;
+use axum::body::{Body, Bytes};
 use axum::http::{HeaderName, HeaderValue, Response, StatusCode, header};
+use futures_util::{Stream, StreamExt, stream};
 use serde_json::Value as Json;
+use tokio::sync::mpsc;
 
 use super::problem::Problem;
 use crate::clock::Millis;
@@ -15,6 +18,20 @@ pub(super) const TENANT: HeaderName = HeaderName::from_static("x-tenant-id");
 pub(super) const KEY: HeaderName = HeaderName::from_static("idempotency-key");
 pub(super) const REPLAYED: HeaderName = HeaderName::from_static("idempotent-replayed");
 pub(super) const EXPIRES: HeaderName = HeaderName::from_static("idempotency-expires");
+
+/// The type of a body of JSON lines.
+pub(super) const LINES: &str = "application/x-ndjson";
+
+/// The answer of one JSON line after the other, for as long as there are some.
+pub(super) fn lines(lines: impl Stream<Item = Json> + Send + 'static) -> Response<Body> {
+    let lines = lines.map(|line| Ok::<_, Infallible>(Bytes::from(format!("{line}\n"))));
+    with_body(StatusCode::OK, LINES, Body::from_stream(lines))
+}
+
+/// What comes through a channel, until nobody sends any more.
+pub(super) fn received(mut from: mpsc::UnboundedReceiver<Json>) -> impl Stream<Item = Json> + Send {
+    stream::poll_fn(move |context| from.poll_recv(context))
+}
 
 /// The body of a success: the recorded text goes out as it is, byte for byte.
 pub fn success_text(reply: &Outcome) -> String {

@@ -36,9 +36,11 @@ enum Lost {
     },
     /// The transaction could not begin: nothing ran.
     Begin(StoreError),
-    /// The commit failed: what these many invocations wrote may or may not be on disk.
+    /// The commit failed. `undone` says why where the database rolled all of it back; without it, what these many
+    /// invocations wrote may or may not be on disk.
     Commit {
         ran: usize,
+        undone: Option<Failure>,
     },
     /// It has to run again.
     Again,
@@ -96,7 +98,12 @@ pub(super) fn commit_together(
             Ok(Turn { replies: vec![(before, reply)], alone: before, shut: None })
         }
         Err(Lost::Again) => Ok(Turn::of(vec![Err(given_up().into()); invocations.len()])),
-        Err(Lost::Commit { ran }) => Ok(after_failed_commit(desk, &invocations[..ran], again)),
+        // The culprit may be one of them only, so each has its chance alone.
+        Err(Lost::Commit { ran, undone: Some(_) }) if !again => {
+            Ok(Turn { replies: Vec::new(), alone: ran, shut: None })
+        }
+        Err(Lost::Commit { ran, undone: Some(failure) }) => Ok(Turn::of(vec![Err(failure.into()); ran])),
+        Err(Lost::Commit { ran, undone: None }) => Ok(after_failed_commit(desk, &invocations[..ran], again)),
     }
 }
 
@@ -152,7 +159,8 @@ fn attempt(desk: &Desk, tx: &Tx, invocations: &[Arc<Invocation>], run: Run<'_>) 
             return Err(Lost::Again);
         }
         tracing::error!(%error, "COMMIT failed");
-        return Err(Lost::Commit { ran: replies.len() });
+        let known = tx.fate() == Fate::Ended && matches!(error, StoreError::Gone(_));
+        return Err(Lost::Commit { ran: replies.len(), undone: known.then(|| error.into()) });
     }
     desk.metrics.committed(replies.len(), committing.elapsed());
     crate::crash_point!("after-commit");

@@ -394,6 +394,11 @@ impl PluginMetrics {
     /// Takes the time that a handler ran, and the limits that it came up against.
     pub fn ran(&self, time: Duration, limits: &[&'static str]) {
         self.script.observe(time.as_secs_f64());
+        self.limited(limits);
+    }
+
+    /// Takes the limits that a run came up against.
+    pub fn limited(&self, limits: &[&'static str]) {
         for limit in limits {
             let plugin = self.plugin.clone();
             self.limits.get_or_create_owned(&LimitLabels { plugin, limit }).inc();

@@ -1,3 +1,5 @@
+use std::collections::{BTreeMap, BTreeSet};
+
 use super::*;
 
 fn line<'t>(text: &'t str, start: &str) -> &'t str {
@@ -68,4 +70,60 @@ fn names_follow_the_conventions_and_units_stand_in_them() {
         let value: f64 = line(&text, name).rsplit(' ').next().unwrap().parse().unwrap();
         assert!(value >= 0.0, "{name}");
     }
+}
+
+/// Names of metrics with those of their labels, as the table in docs/operations.md has them.
+fn documented() -> BTreeMap<String, BTreeSet<String>> {
+    let text = include_str!("../../docs/operations.md");
+    let table = text.split("\n## Metrics").nth(1).unwrap().split("\n## ").next().unwrap();
+    let rows = table.lines().filter(|line| line.starts_with("| `"));
+    let words = rows.flat_map(|row| row.split('|').nth(1).unwrap().split('`').skip(1).step_by(2));
+    words
+        .map(|word| {
+            let (name, labels) = word.split_once('{').unwrap_or((word, ""));
+            let labels = labels.trim_end_matches('}').split(',').filter(|label| !label.is_empty());
+            (name.to_owned(), labels.map(str::to_owned).collect())
+        })
+        .collect()
+}
+
+/// The same as they are written. A family without a value is left out there.
+fn written(text: &str) -> BTreeMap<String, BTreeSet<String>> {
+    let mut found: BTreeMap<String, BTreeSet<String>> = text
+        .lines()
+        .filter_map(|line| line.strip_prefix("# TYPE "))
+        .map(|line| (line.split(' ').next().unwrap().to_owned(), BTreeSet::new()))
+        .collect();
+    for line in text.lines().filter(|line| !line.starts_with('#')) {
+        let Some((series, rest)) = line.split_once('{') else { continue };
+        let ends = ["", "_bucket", "_sum", "_count"];
+        let name = ends.iter().filter_map(|end| series.strip_suffix(end)).find(|name| found.contains_key(*name));
+        let labels =
+            rest.split_once('}').unwrap().0.split("\",").map(|label| label.split('=').next().unwrap().to_owned());
+        found.get_mut(name.unwrap()).unwrap().extend(labels.filter(|label| label != "le"));
+    }
+    found
+}
+
+#[test]
+fn documentation_names_each_metric_with_its_labels_and_no_other() {
+    let metrics = Metrics::default();
+    let shop = metrics.plugin("shop");
+    shop.call("add", Outcome::Ok);
+    shop.ran(Duration::from_millis(3), &["time"]);
+    shop.committed(7, Duration::from_micros(100));
+    shop.waited(Duration::from_secs(1));
+    shop.relieved();
+    shop.ran_again();
+    shop.flows(&[("started", 1)], &[("done", 1)]);
+    shop.troubled(&[]);
+    metrics.cleared(5, 1);
+    metrics.accepted(true);
+    metrics.relayed(1);
+    metrics.delivered("shop", "done", 1);
+    metrics.reloaded(true);
+    let lane = LaneStanding { plugin: "shop".to_owned(), ..LaneStanding::default() };
+    let standing = Standing { lanes: vec![lane], spans_dropped: Some(1), ..Standing::default() };
+    let text = metrics.text(&standing);
+    assert_eq!(written(&text), documented());
 }

@@ -12,6 +12,9 @@ impl Fault {
 
     /// A fault at a byte offset of a file's text.
     pub(super) fn at(file: impl Into<String>, source: &str, offset: usize, message: impl Into<String>) -> Self {
+        // What is missing at the end of a file is shown behind the last that stands there, not on the empty line below.
+        let at_the_end = source.get(offset..).is_some_and(|rest| rest.trim().is_empty());
+        let offset = if at_the_end { source.trim_end().len() } else { offset };
         let (line, column) = place_of(source, offset);
         Self {
             file: file.into(),

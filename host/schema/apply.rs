@@ -75,6 +75,9 @@ pub fn status(db: &dyn Database, wanted: &Schema) -> Result<Status, SchemaError>
     Ok(Status { state, version, applied_at, plan })
 }
 
+/// Hears of each step before it is done: its number from 1, how many there are, and why it is.
+pub type Tell<'a> = &'a dyn Fn(usize, usize, &str);
+
 /// Brings the database to `wanted`: all of it or nothing, in one transaction, in which the plan is made again.
 /// `conn` must not be in a transaction. Foreign keys are not enforced while it runs and are checked at its end.
 ///
@@ -86,10 +89,24 @@ pub fn apply(
     allow_destructive: &[String],
     now: Millis,
 ) -> Result<Applied, ApplyError> {
+    apply_telling(conn, wanted, allow_destructive, now, &|_, _, _| ())
+}
+
+/// The same, with somebody who hears of the steps.
+///
+/// # Errors
+/// See [`apply`].
+pub fn apply_telling(
+    conn: &mut Connection,
+    wanted: &Schema,
+    allow_destructive: &[String],
+    now: Millis,
+    tell: Tell<'_>,
+) -> Result<Applied, ApplyError> {
     let enforced = rows(conn, "PRAGMA foreign_keys", [], |row| row.get::<_, bool>(0))?.contains(&true);
     // Within a transaction this setting cannot be changed, and DROP TABLE would delete the children's rows.
     set_foreign_keys(conn, false)?;
-    let result = transact(conn, wanted, allow_destructive, now);
+    let result = transact(conn, wanted, allow_destructive, now, tell);
     set_foreign_keys(conn, enforced)?;
     result
 }
@@ -103,9 +120,10 @@ fn transact(
     wanted: &Schema,
     allow_destructive: &[String],
     now: Millis,
+    tell: Tell<'_>,
 ) -> Result<Applied, ApplyError> {
     let transaction = conn.transaction_with_behavior(TransactionBehavior::Immediate).map_err(SchemaError::from)?;
-    let applied = bring(&*transaction, wanted, allow_destructive, now)?;
+    let applied = bring(&*transaction, wanted, allow_destructive, now, tell)?;
     foreign_keys_hold(&transaction)?;
     crate::crash_point!("schema-before-commit");
     transaction.commit().map_err(SchemaError::from)?;
@@ -122,6 +140,7 @@ pub fn bring(
     wanted: &Schema,
     allow_destructive: &[String],
     now: Millis,
+    tell: Tell<'_>,
 ) -> Result<Applied, ApplyError> {
     let plan = plan(db, wanted, allow_destructive)?;
     if !plan.refusals.is_empty() {
@@ -131,7 +150,8 @@ pub fn bring(
     if let Some(record) = recorded.filter(|record| plan.steps.is_empty() && record.hash == wanted.hash()) {
         return Ok(Applied { version: record.version, plan });
     }
-    for step in &plan.steps {
+    for (at, step) in plan.steps.iter().enumerate() {
+        tell(at + 1, plan.steps.len(), &step.why);
         tracing::info!(target: "schema", "{}", step.why);
         for sql in &step.sql {
             db.run(sql).map_err(|error| match error {

@@ -37,7 +37,7 @@ mod parse_tests;
 #[cfg(test)]
 mod plan_tests;
 
-pub use apply::{Applied, ApplyError, State, Status, apply, bring, status};
+pub use apply::{Applied, ApplyError, State, Status, Tell, apply, apply_telling, bring, status};
 pub use database::{Database, Dialect};
 pub use misfits::misfits;
 pub use parse::{SchemaFault, parse};

@@ -32,6 +32,17 @@ impl Stores {
         })
     }
 
+    /// Whether the settings can be used. Nothing is opened or connected.
+    ///
+    /// # Errors
+    /// What is wrong with them, with the right form.
+    pub fn check(settings: &Settings) -> Result<(), String> {
+        match &settings.store {
+            Store::Sqlite => Ok(()),
+            Store::Postgres(url) => postgres::check_url(url),
+        }
+    }
+
     /// Where a plugin's rows rest.
     pub fn plugin(&self, id: &str) -> Database {
         match self {

@@ -2,7 +2,7 @@
 
 use super::{Shared, postgres};
 use crate::clock::Millis;
-use crate::schema::{self, Applied, ApplyError, Plan, Schema, SchemaError, Status};
+use crate::schema::{self, Applied, ApplyError, Plan, Schema, SchemaError, Status, Tell};
 
 /// The steps from what is there to `wanted`; see [`schema::plan()`].
 ///
@@ -25,9 +25,23 @@ pub fn apply(
     allow_destructive: &[String],
     now: Millis,
 ) -> Result<Applied, ApplyError> {
+    apply_telling(shared, wanted, allow_destructive, now, &|_, _, _| ())
+}
+
+/// The same, with somebody who hears of the steps.
+///
+/// # Errors
+/// See [`apply`].
+pub fn apply_telling(
+    shared: &Shared,
+    wanted: &Schema,
+    allow_destructive: &[String],
+    now: Millis,
+    tell: Tell<'_>,
+) -> Result<Applied, ApplyError> {
     match shared {
-        Shared::Sqlite(shared) => schema::apply(&mut shared.lock(), wanted, allow_destructive, now),
-        Shared::Postgres(shared) => postgres::tables::apply(shared, wanted, allow_destructive, now),
+        Shared::Sqlite(shared) => schema::apply_telling(&mut shared.lock(), wanted, allow_destructive, now, tell),
+        Shared::Postgres(shared) => postgres::tables::apply_telling(shared, wanted, allow_destructive, now, tell),
     }
 }
 

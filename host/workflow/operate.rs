@@ -164,7 +164,7 @@ pub fn cancel(
 /// `None` where there is no such workflow.
 ///
 /// # Errors
-/// `VALIDATION` where nothing failed.
+/// `CONSTRAINT` where nothing failed.
 pub fn retry(tx: &Tx, tenant: &str, workflow_id: &str, now: Millis) -> Result<Option<Wakes>, Failure> {
     let Some(workflow) = workflows::find(tx, tenant, workflow_id)? else { return Ok(None) };
     let again = match workflow.status.as_str() {
@@ -176,7 +176,7 @@ pub fn retry(tx: &Tx, tenant: &str, workflow_id: &str, now: Millis) -> Result<Op
             "failing" => "runs the next try of its step already".to_owned(),
             status => format!("is {status}; only a failed or failing one is tried again"),
         };
-        return Err(Failure::new(Code::Validation, format!("the workflow {workflow_id} {why}")));
+        return Err(Failure::new(Code::Constraint, format!("the workflow {workflow_id} {why}")));
     }
     rows::set_status(tx, workflow.id, "failing", workflow.error.as_deref(), attempts(&workflow), now)?;
     let mut wakes = Wakes::default();

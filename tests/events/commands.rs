@@ -53,8 +53,8 @@ fn all_commands(folders: &Folders) {
         let (code, told) = run(folders, &["replay", &event_id, "--dry-run"]);
         assert_eq!(code, Some(0));
         assert!(told.contains("failed: discarded by the handler") && told.ends_with("nothing was kept\n"), "{told}");
-        assert_eq!(run(folders, &["replay"]).0, Some(1), "it must say which");
-        assert_eq!(run(folders, &["list", "--since", "monday"]).0, Some(1));
+        assert_eq!(run(folders, &["replay"]).0, Some(2), "it must say which");
+        assert_eq!(run(folders, &["list", "--since", "monday"]).0, Some(2));
         assert_eq!(json(folders, &["list", "--plugin", "other"])["events"], json!([]));
     };
     check();

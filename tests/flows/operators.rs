@@ -75,7 +75,7 @@ fn workflow_is_listed_shown_retried_after_a_fix_and_cancelled() {
     );
     let ended = flow(&folders, &["cancel", id]);
     assert_eq!(ended.status.code(), Some(1));
-    assert!(text(&ended).contains("VALIDATION: the workflow ship-a/b %'é is cancelled already"), "{}", text(&ended));
+    assert!(text(&ended).contains("CONSTRAINT: the workflow ship-a/b %'é is cancelled already"), "{}", text(&ended));
     // The same without a host.
     assert_eq!(host.terminate().code(), Some(0));
     assert!(text(&flow(&folders, &["show", id])).contains("cancelled since"));
@@ -95,7 +95,7 @@ fn change_that_came_too_late_is_the_callers_fault() {
         [("cancel", "is cancelled already, and cannot be cancelled"), ("retry", "is cancelled; only a failed")]
     {
         let answer = ask(verb);
-        assert_eq!((answer.status, answer.error().as_str()), (400, "VALIDATION"), "{}", answer.body);
+        assert_eq!((answer.status, answer.error().as_str()), (409, "CONSTRAINT"), "{}", answer.body);
         assert!(answer.body.contains(says), "{}", answer.body);
     }
 }

@@ -73,7 +73,9 @@ fn backup_needs_no_host_and_restore_wants_an_empty_folder_without_one() {
     assert!(full.sentence(1).contains("is not empty ("), "{full:?}");
     let _host = folders.dev();
     let running = run(folders.command(&["restore", "copy"]));
-    assert!(running.sentence(1).starts_with("another host is running on the data folder"), "{running:?}");
+    let text = running.sentence(1);
+    assert!(text.starts_with("a host is running on the data folder"), "{text}");
+    assert!(text.ends_with("a restore wants an empty folder without one; name another with --data DIR"), "{text}");
     let nowhere = run(folders.command(&["backup", "other", "--data", "nowhere"]));
     assert!(nowhere.sentence(1).starts_with("there is no data folder nowhere"), "{nowhere:?}");
     assert!(!folders.data().with_file_name("nowhere").exists());
@@ -96,4 +98,23 @@ fn host_does_not_start_on_half_a_restore() {
     std::fs::create_dir_all(folders.data().join(".restoring")).unwrap();
     let ended = run(folders.command(&["dev"]));
     assert!(ended.sentence(1).ends_with("run the same `oncehost restore` again"), "{ended:?}");
+}
+
+#[test]
+fn restore_that_fails_leaves_nothing_behind() {
+    let folders = shop();
+    drop(folders.dev());
+    assert_eq!(run(folders.command(&["backup", "copy"])).code, Some(0));
+    let beside = |name: &str| folders.data().with_file_name(name);
+    let missing = run(folders.command(&["restore", "nowhere.tar", "--data", "new"]));
+    assert_eq!(missing.code, Some(2), "{missing:?}");
+    std::fs::write(beside("text.tar"), "this is no archive").unwrap();
+    assert_eq!(run(folders.command(&["restore", "text.tar", "--data", "new"])).code, Some(1));
+    std::fs::write(beside("copy").join("shop.db"), "changed").unwrap();
+    let changed = run(folders.command(&["restore", "copy", "--data", "new"]));
+    assert!(changed.sentence(1).contains("nothing was restored"), "{changed:?}");
+    assert!(!beside("new").exists());
+    std::fs::create_dir(beside("new")).unwrap();
+    assert_eq!(run(folders.command(&["restore", "copy", "--data", "new"])).code, Some(1));
+    assert_eq!(std::fs::read_dir(beside("new")).unwrap().count(), 0);
 }

@@ -4,6 +4,7 @@ use serde_json::{Value as Json, json};
 
 use super::{run, shop};
 use crate::support::host::write;
+use crate::support::postgres;
 use crate::support::process::Folders;
 
 /// The levels that are not `ok`, by check and subject.
@@ -58,4 +59,65 @@ fn tables_that_wait_and_half_a_restore_are_found() {
     let data = folders.data().display().to_string();
     assert_eq!(complaints(&folders, 1), [fails("data", &data), fails("tables", "shop")]);
     assert!(run(folders.command(&["doctor"])).out.contains("oncehost schema apply shop"));
+}
+
+#[test]
+fn database_of_a_newer_version_is_found_the_hosts_own_too() {
+    let folders = shop();
+    drop(folders.dev());
+    for name in ["host", "shop"] {
+        folders.database(name).pragma_update(None, "user_version", 99).unwrap();
+    }
+    assert_eq!(complaints(&folders, 1), [fails("database", "host.db"), fails("database", "shop.db")]);
+}
+
+/// What doctor finds with the data on a server: check, level, text.
+fn on_server(folders: &Folders, url: &str) -> Vec<(String, String, String)> {
+    let mut command = folders.command(&["doctor", "--json"]);
+    command.env("ONCEHOST_STORE", url);
+    let ended = run(command);
+    let report: Json = serde_json::from_str(&ended.out).unwrap_or_else(|error| panic!("{error}: {ended:?}"));
+    let text = |finding: &Json, name: &str| finding[name].as_str().unwrap_or_default().to_owned();
+    let findings = report["findings"].as_array().unwrap().iter();
+    findings.map(|it| (text(it, "check"), text(it, "level"), text(it, "text"))).collect()
+}
+
+#[track_caller]
+fn has(found: &[(String, String, String)], check: &str, level: &str, text: &str) {
+    let fits = |(a, b, c): &&(String, String, String)| a == check && b == level && c.contains(text);
+    assert!(found.iter().any(|it| fits(&it)), "no {check} {level} {text:?} in {found:#?}");
+}
+
+#[test]
+fn server_is_looked_at_as_a_person_would_and_nothing_is_made_there() {
+    let (folders, url) = (shop(), postgres::database());
+    let database = url.rsplit('/').next().unwrap().to_owned();
+    let schemas = || {
+        let sql = "SELECT count(*) FROM pg_namespace WHERE nspname IN ('host', 'shop')";
+        String::from_utf8(postgres::cluster().psql(&database, sql).stdout).unwrap().trim().to_owned()
+    };
+    let found = on_server(&folders, &url);
+    has(&found, "database", "ok", "Postgres 1");
+    has(&found, "clock", "ok", "the database's clock is ");
+    has(&found, "connections", "ok", "0 connections of hosts or commands");
+    // What the tests' own server is set to.
+    has(&found, "durability", "fail", "fsync is off");
+    has(&found, "tables", "fail", "its tables are not there yet");
+    assert_eq!(schemas(), "0", "doctor changes nothing");
+    let mut command = folders.command(&["dev", "--apply-schema"]);
+    command.env("ONCEHOST_STORE", &url);
+    let host = crate::support::process::Process::start(command);
+    let found = on_server(&folders, &url);
+    assert!(!found.iter().any(|(check, level, _)| check == "tables" && level != "ok"), "{found:#?}");
+    assert!(!found.iter().any(|(_, _, text)| text.starts_with("0 connections")), "the host's are seen: {found:#?}");
+    drop(host);
+    let newer = "INSERT INTO shop._oncehost_version VALUES (99)";
+    assert!(postgres::cluster().psql(&database, newer).status.success());
+    has(&on_server(&folders, &url), "database", "fail", "written by a newer oncehost (host tables version 99");
+}
+
+#[test]
+fn server_that_cannot_be_reached_is_told() {
+    let found = on_server(&shop(), "postgres://nobody@127.0.0.1:1/none");
+    has(&found, "database", "fail", "cannot be reached");
 }

@@ -14,7 +14,7 @@ use std::time::{Duration, Instant};
 use rustix::process::Signal;
 
 use super::{body, run, shop};
-use crate::support::host::Host;
+use crate::support::host::{Host, answer, ureq_agent};
 use crate::support::process::{Folders, Process, binary};
 use crate::support::scenario::files;
 use crate::support::shop::SHOP;
@@ -296,6 +296,13 @@ fn disk_that_is_full() {
     let (key, refused) = refused.expect("the disk gets full");
     assert_eq!((refused.status, refused.error().as_str()), (503, "UNAVAILABLE"), "{}", refused.body);
     assert!(refused.retry_after.is_some());
+    // Nothing was committed, and the caller hears so, also without a key to find out by.
+    let asked = ureq_agent().post(format!("{}/plugins/shop/invoke/fill", host.url));
+    let asked = asked.header("Content-Type", "application/json");
+    let keyless = answer(asked.send(r#"{"code":"no key","bytes":50000}"#).unwrap());
+    for answer in [&refused, &keyless] {
+        assert!(answer.body.contains("disk is full; nothing was written"), "{}", answer.body);
+    }
     assert!(fs::read_to_string(&log).unwrap().contains("disk is full"));
     // What was acknowledged is still there, and replays need no room.
     for (key, reply) in &done {
@@ -352,4 +359,66 @@ fn schema_of_the_other_plugins_is_shown_where_one_database_is_damaged() {
     assert_eq!(ended.code, Some(1), "{ended:?}");
     assert!(ended.out.contains("shop\n  failed: "), "{ended:?}");
     assert!(ended.out.contains("zoo\n  as schema.sql wants it"), "{ended:?}");
+}
+
+#[test]
+fn host_that_is_stopped_is_told_by_commands_and_doctor() {
+    let folders = shop();
+    let mut host = folders.dev();
+    works(&host, "a", None);
+    host.send(Signal::STOP);
+    let id = host.id();
+    let ended = run(folders.command(&["plugin", "list"]));
+    let text = ended.sentence(1);
+    assert!(
+        text.contains(&format!("(process {id}) is stopped and does not answer; let it go on with `kill -CONT {id}`")),
+        "{text}"
+    );
+    let ended = run(folders.command(&["backup", "copy.tar"]));
+    assert!(ended.sentence(1).contains("is stopped and does not answer"), "{ended:?}");
+    let doctor = run(folders.command(&["doctor"]));
+    assert_eq!(doctor.code, Some(1));
+    assert!(
+        doctor.out.contains("FAIL  host: the host of ") && doctor.out.contains("→ let it go on with"),
+        "{}",
+        doctor.out
+    );
+    host.send(Signal::CONT);
+    works(&host, "b", Some("a"));
+    assert_eq!(run(folders.command(&["plugin", "list"])).code, Some(0));
+}
+
+#[test]
+fn dev_on_a_damaged_database_names_doctor_and_no_apply() {
+    let folders = shop();
+    drop(folders.dev());
+    for end in ["-wal", "-shm"] {
+        let _none = fs::remove_file(folders.data().join(format!("shop.db{end}")));
+    }
+    fs::write(folders.data().join("shop.db"), "no database, and longer than a page's header ".repeat(99)).unwrap();
+    let host = Process::start(folders.command(&["dev"]));
+    let line = host.wait_for("the tables of shop cannot be looked at", 1);
+    assert!(line[1].starts_with("  oncehost doctor --data "), "{line:?}");
+}
+
+#[test]
+fn doctor_leaves_whole_databases_in_a_folder_that_cannot_be_written_alone() {
+    let folders = shop();
+    drop(folders.dev());
+    if !rustix::process::geteuid().is_root() {
+        let _ = writeln!(std::io::stderr(), "NOT RUN: only root can make a mount read-only");
+        return;
+    }
+    let data = folders.data();
+    let script = format!(
+        "mount --bind '{0}' '{0}' && mount -o remount,bind,ro '{0}' && exec '{1}' doctor",
+        data.display(),
+        binary().display()
+    );
+    let mut command = Command::new("unshare");
+    command.args(["-m", "bash", "-c", &script]);
+    let ended = run(folders.onto(command));
+    assert_eq!(ended.code, Some(1), "{ended:?}");
+    assert!(ended.out.contains("mount its disk for writing again"), "{}", ended.out);
+    assert!(!ended.out.contains("move the file away") && !ended.out.contains("damaged:"), "{}", ended.out);
 }

@@ -10,6 +10,7 @@ mod json;
 mod logs;
 mod machine;
 mod measures;
+mod progress;
 
 fn body(key: &str) -> String {
     format!(r#"{{"code":"{key}"}}"#)

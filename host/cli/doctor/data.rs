@@ -2,14 +2,14 @@
 
 use serde_json::Value as Json;
 
-use super::Finding;
+use super::{Finding, flags, server};
 use crate::backup;
 use crate::clock::{Clock, Millis};
 use crate::config::Settings;
 use crate::plugin::{Plugin, Registry};
 use crate::schema::State;
 use crate::store::sqlite::health::{self, Health};
-use crate::store::{Access, Database, StoreError, Stores, tables};
+use crate::store::{Database, Stores};
 
 /// Expired records that may wait between two clearings.
 const WAITING: i64 = 100_000;
@@ -17,7 +17,7 @@ const WAITING: i64 = 100_000;
 /// Every database, and when the newest record in any of them was committed.
 pub(super) fn databases(settings: &Settings, now: Millis) -> (Vec<Finding>, Option<Millis>) {
     if !settings.store.is_files() {
-        return (vec![server(settings)], None);
+        return (server::look(settings, now), None);
     }
     let found = match backup::databases(&settings.data) {
         Ok(found) => found,
@@ -32,28 +32,15 @@ pub(super) fn databases(settings: &Settings, now: Millis) -> (Vec<Finding>, Opti
                 newest = newest.max(health.newest);
                 database(&name, &health)
             }
-            Err(error) => vec![Finding::fail("database", error.to_string(), RESTORE)],
+            Err(error) => {
+                let fix = "take that cause away and run this again; nothing says that the file is damaged, so leave it \
+                           where it is";
+                vec![Finding::fail("database", format!("it could not be looked at: {error}"), fix)]
+            }
         };
         findings.extend(looked.into_iter().map(|finding| finding.of(name.clone())));
     }
     (findings, newest)
-}
-
-/// Does what waits for the database, beside the runtime that this command runs on.
-fn aside<R: Send>(work: impl FnOnce() -> R + Send) -> Option<R> {
-    std::thread::scope(|scope| scope.spawn(work).join().ok())
-}
-
-/// The database on a server.
-fn server(settings: &Settings) -> Finding {
-    let fix = "check that it runs, and the store setting's host, port, user and password";
-    match aside(|| Stores::new(settings).and_then(|stores| stores.host_db().map(drop))) {
-        Some(Ok(())) => {
-            Finding::ok("database", "Postgres answers; its own health, its disk and its backups are not looked at")
-        }
-        Some(Err(error)) => Finding::fail("database", error.to_string(), fix),
-        None => Finding::fail("database", "it could not be looked at", fix),
-    }
 }
 
 const RESTORE: &str = "stop the host, move the file away (with its -wal and -shm), and restore it from a backup: `oncehost restore` \
@@ -63,8 +50,8 @@ fn database(name: &str, health: &Health) -> Vec<Finding> {
     if let Some(damage) = &health.damage {
         return vec![Finding::fail("database", format!("it is damaged: {damage}"), RESTORE)];
     }
-    let known = health::newest_host_tables();
-    if health.host_tables > known && name != "host.db" {
+    let known = health::newest_host_tables(name);
+    if health.host_tables > known {
         let text = format!(
             "it was written by a newer oncehost (host tables version {}, this one knows {known})",
             health.host_tables
@@ -113,28 +100,26 @@ fn tables(settings: &Settings, plugin: &Plugin) -> Option<Finding> {
     if plugin.schema.tables.is_empty() {
         return None;
     }
-    let id = &plugin.id;
-    let apply = format!("run `oncehost schema plan {id}` to see the changes, and `oncehost schema apply {id}`");
-    let database = Stores::new(settings).ok()?.plugin(id);
-    if !database.exists() {
-        return Some(Finding::fail("tables", "its tables are not there yet", apply));
-    }
-    let state = || match &database {
-        Database::Sqlite(path) => health::tables(path, &plugin.schema),
-        Database::Postgres(..) => {
-            let status = tables::status(&database.open(Access::Read)?, &plugin.schema);
-            status.map(|status| status.state).map_err(|error| StoreError::Unavailable(error.to_string()))
-        }
+    let state = match Stores::new(settings).ok()?.plugin(&plugin.id) {
+        Database::Sqlite(path) if !path.exists() => None,
+        Database::Sqlite(path) => Some(health::tables(&path, &plugin.schema)),
+        Database::Postgres(place, id) => server::tables(&place, &id, &plugin.schema)?,
     };
-    match aside(state)? {
-        Ok(State::Equal) => None,
-        Ok(State::Pending) => Some(Finding::fail("tables", "schema.sql wants changes that were not applied", apply)),
-        Ok(State::Drift) => {
+    let (id, flags) = (&plugin.id, flags(settings, &["plugins", "data"]));
+    let plan = format!("oncehost schema plan {id}{flags}");
+    let apply = format!("run `{plan}` to see the changes, and `oncehost schema apply {id}{flags}`");
+    match state {
+        None => Some(Finding::fail("tables", "its tables are not there yet", apply)),
+        Some(Ok(State::Equal)) => None,
+        Some(Ok(State::Pending)) => {
+            Some(Finding::fail("tables", "schema.sql wants changes that were not applied", apply))
+        }
+        Some(Ok(State::Drift)) => {
             let text = "its tables were changed by other hands since the last apply";
-            Some(Finding::warn("tables", text, format!("run `oncehost schema plan {id}` to see what differs")))
+            Some(Finding::warn("tables", text, format!("run `{plan}` to see what differs")))
         }
         // What keeps it from being read is said of the database.
-        Err(_) => None,
+        Some(Err(_)) => None,
     }
 }
 

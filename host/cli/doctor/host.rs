@@ -1,37 +1,38 @@
 //! The host that runs on the data folder, if one does.
 
-use std::fs::{File, TryLockError};
 use std::path::Path;
 
 use serde_json::Value as Json;
 
-use super::{Finding, local};
+use super::{Fail, Finding, local};
+use crate::app::lock::{self, Holder};
 
 /// What the running host says about itself, and what is to be said about it.
 pub(super) async fn look(data: &Path) -> (Vec<Finding>, Option<Json>) {
-    let running = is_locked(data);
-    let answer = match local::request("GET", "/admin/health", None) {
-        Ok(request) => local::ask(data, request).await,
-        Err(error) => Err(error),
+    let holder = lock::holder(data);
+    let asked = async {
+        let answer = local::ask(data, local::request("GET", "/admin/health", None)?).await?;
+        answer.map(local::Answer::json).transpose()
     };
-    let unreachable = |why: String| {
-        let fix = "run this as the user who runs the host; if it hangs, stop it with SIGTERM and start it again";
-        (vec![Finding::fail("host", format!("one runs and cannot be reached over its local socket: {why}"), fix)], None)
+    let findings = match (asked.await, holder) {
+        (Ok(Some(health)), _) => return (of(&health), Some(health)),
+        (Ok(None), Some((Holder::Host, process))) => vec![Finding::fail(
+            "host",
+            format!("one runs ({process}) and has no local socket in the folder"),
+            "where it just starts or stops, run this again; otherwise its log says why, and a restart makes the socket",
+        )],
+        (Ok(None), Some((Holder::Command, process))) => {
+            vec![Finding::ok("host", format!("none runs on this data folder; another command ({process}) works on it"))]
+        }
+        (Ok(None), None) => vec![Finding::ok("host", "none runs on this data folder")],
+        (Err(Fail::Failed(why) | Fail::Usage(why)), _) => {
+            // What is the matter, and what to do about it.
+            let (text, fix) = why.split_once("; ").unwrap_or((&why, "its log says why"));
+            vec![Finding::fail("host", text, fix)]
+        }
+        (Err(Fail::Said | Fail::Pipe), _) => Vec::new(),
     };
-    match answer {
-        Ok(Some(answer)) => match answer.json() {
-            Ok(health) => (of(&health), Some(health)),
-            Err(error) => unreachable(format!("{error:?}")),
-        },
-        Ok(None) if running => unreachable("there is no socket".to_owned()),
-        Ok(None) => (vec![Finding::ok("host", "none runs on this data folder")], None),
-        Err(error) => unreachable(format!("{error:?}")),
-    }
-}
-
-/// Whether a process holds the folder's lock.
-fn is_locked(data: &Path) -> bool {
-    File::open(data.join("lock")).is_ok_and(|file| matches!(file.try_lock(), Err(TryLockError::WouldBlock)))
+    (findings, None)
 }
 
 fn of(health: &Json) -> Vec<Finding> {

@@ -1,6 +1,7 @@
 //! What the machine gives: settings, folder, disk, files, clock.
 
 use std::fs::{self, File};
+use std::io;
 use std::path::Path;
 
 use super::Finding;
@@ -43,7 +44,16 @@ pub(super) fn folder(data: &Path) -> Vec<Finding> {
     }
     let probe = data.join(".writable-doctor");
     if let Err(error) = File::create(&probe).and_then(|_| fs::remove_file(&probe)) {
-        let fix = "give the user who runs the host the right to write in it, and mount it for writing";
+        let kind = error.kind();
+        let fix = if kind == io::ErrorKind::ReadOnlyFilesystem {
+            "what is in it stays as it is: mount its disk for writing again (a disk that went over to reading by itself has \
+             errors, and the system's log says which)"
+        } else if kind == io::ErrorKind::PermissionDenied {
+            "what is in it stays as it is: give the user who runs the host the right to write in it, and run this as that \
+             user"
+        } else {
+            "what is in it stays as it is: take the cause away, and run this again"
+        };
         return fail(format!("it cannot be written: {error}"), fix);
     }
     if let Some(kind) = foreign(data) {

@@ -4,13 +4,14 @@ use clap::Args;
 use serde::Serialize;
 use serde_json::json;
 
-use super::{Fail, local, print};
+use super::{Fail, flags, local, print};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
 
 mod data;
 mod host;
 mod machine;
+mod server;
 
 /// Look at everything that a host needs, and say what to do about what is wrong
 #[derive(Debug, Args)]

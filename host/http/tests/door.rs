@@ -67,3 +67,31 @@ fn plugins_are_listed() {
     let heard = Site::new().ask("GET", "/admin/plugins", "", "");
     assert_eq!((heard.status, heard.body.as_str()), (200, r#"{"plugins":[],"broken":[]}"#));
 }
+
+#[test]
+fn wrong_parameter_of_an_address_is_named_with_what_it_takes() {
+    let site = Site::new();
+    for (path, field, text) in [
+        ("/admin/flows?limit=abc", "/limit", "a whole number from 1 to 1000, not \\\"abc\\\""),
+        ("/admin/flows?limit=0", "/limit", "a whole number from 1 to 1000"),
+        ("/admin/flows?status=foo", "/status", "must be one of running"),
+        ("/admin/flows?cursor=x", "/cursor", "none that a page gave"),
+        ("/admin/flows?plugin=a&plugin=b", "/plugin", "is there twice"),
+        ("/admin/flows/f-1?tennant=a", "/tennant", "did you mean"),
+        ("/admin/events?limit=1e3", "/limit", "a whole number from 1 to 1000"),
+        ("/admin/events?state=foo", "/state", "waiting, running, done"),
+        ("/admin/events?since=yesterday", "/since", "ISO 8601"),
+        ("/admin/events?cursor=x", "/cursor", "none that a list gave"),
+        ("/admin/events?stat=dead", "/stat", "did you mean"),
+        ("/notifications?topics=a,,b", "/topics", "a topic without a name"),
+        ("/notifications?topic=a", "/topic", "no parameter here"),
+    ] {
+        let heard = site.ask("GET", path, "", "");
+        assert_eq!((heard.status, heard.error().as_str()), (400, "VALIDATION"), "{path}: {}", heard.body);
+        assert!(
+            heard.body.contains(&format!(r#""pointer":"{field}""#)) && heard.body.contains(text),
+            "{path}: {}",
+            heard.body
+        );
+    }
+}

@@ -191,3 +191,16 @@ fn a_missing_import_names_the_file_that_was_probably_meant() {
         assert!(found[0].contains(&format!("did you mean \"{meant}\"?")), "{found:?}");
     }
 }
+
+#[test]
+fn fault_at_the_end_of_a_file_is_shown_behind_the_last_that_stands_there() {
+    let found = faults(&[("a.ts", "export function handle() {\n  return 1\n\n\n")]);
+    assert!(found.len() == 1 && found[0].starts_with("p/a.ts:2:11: syntax error: "), "{found:?}");
+    let folder = tempfile::tempdir().unwrap();
+    std::fs::create_dir_all(folder.path().join("p/handlers")).unwrap();
+    std::fs::write(folder.path().join("p/plugin.json"), r#"{ "id": "p", "version": "1.0.0" }"#).unwrap();
+    std::fs::write(folder.path().join("p/handlers/a.ts"), "export function handle() {\n").unwrap();
+    let registry = crate::plugin::Registry::load(folder.path(), 0).unwrap();
+    let shown = registry.broken["p"][0].to_string();
+    assert!(shown.ends_with("\n  1 | export function handle() {\n    |                           ^"), "{shown}");
+}

@@ -22,6 +22,7 @@ mod cells;
 mod commit;
 pub mod deliveries;
 mod errors;
+mod health;
 pub mod host_db;
 pub mod keys;
 pub mod outbox;
@@ -32,7 +33,8 @@ pub mod steps;
 pub mod tables;
 pub mod workflows;
 
-pub use server::{Limits, Server};
+pub use health::{Health, look};
+pub use server::{Limits, Server, check_url};
 
 /// Statements with more parameters are not worth a place in the cache: their text depends on a list's length.
 const CACHED_PARAMS: usize = 64;

@@ -22,6 +22,11 @@ const HOST_TABLES: [&str; 2] = [
     include_str!("../../../schema/postgres/host/0002_events.sql"),
 ];
 
+/// The newest version of the host's own tables that is known here: of those that belong to no plugin, or of a plugin's.
+pub(super) fn newest_tables(host: bool) -> i64 {
+    i64::try_from(if host { HOST_TABLES.len() } else { PLUGIN_TABLES.len() }).unwrap_or(i64::MAX)
+}
+
 /// The schema of what belongs to no plugin; no plugin can be called so.
 pub(super) const HOST_SCHEMA: &str = "host";
 
@@ -78,11 +83,7 @@ impl Server {
     /// # Errors
     /// A sentence for the operator: the URL cannot be read, or there is no thread left.
     pub fn new(url: &str, limits: Limits) -> Result<Arc<Self>, StoreError> {
-        let mut config = Config::from_str(url).map_err(|error| {
-            StoreError::Unavailable(format!(
-                "the store's URL cannot be read ({error}); write postgres://USER:PASSWORD@HOST:PORT/DATABASE"
-            ))
-        })?;
+        let mut config = read(url).map_err(StoreError::Unavailable)?;
         config.application_name("oncehost").connect_timeout(CONNECT).keepalives_idle(Duration::from_secs(30));
         let unusable = |what: &str, why: String| StoreError::Unavailable(format!("{what}: {why}"));
         let tls = rustls::ClientConfig::with_platform_verifier()
@@ -303,6 +304,20 @@ fn session(lock_wait: Duration) -> String {
          SET enable_seqscan = off; SET jit = off; \
          SELECT set_config('synchronous_commit', 'on', false) WHERE current_setting('synchronous_commit') = 'off'"
     )
+}
+
+fn read(url: &str) -> Result<Config, String> {
+    let wrong =
+        |error| format!("the store's URL cannot be read ({error}); write postgres://USER:PASSWORD@HOST:PORT/DATABASE");
+    Config::from_str(url).map_err(wrong)
+}
+
+/// Whether a URL can be read.
+///
+/// # Errors
+/// What is wrong with it, with the right form. It may hold a password, and is not repeated.
+pub fn check_url(url: &str) -> Result<(), String> {
+    read(url).map(drop)
 }
 
 /// A database's address without what is secret.

@@ -8,7 +8,9 @@ use crate::clock::Millis;
 use crate::codec::Value;
 use crate::query::Cell;
 use crate::schema::inspect::Live;
-use crate::schema::{self, Applied, ApplyError, Database, Dialect, Plan, Schema, SchemaError, Status, bring, catalog};
+use crate::schema::{
+    self, Applied, ApplyError, Database, Dialect, Plan, Schema, SchemaError, Status, Tell, bring, catalog,
+};
 
 /// A transaction in which the plugin's schema is the current one.
 struct Catalog<'a> {
@@ -97,11 +99,12 @@ pub fn status(shared: &Shared, wanted: &Schema) -> Result<Status, SchemaError> {
 }
 
 /// Brings the tables to `wanted`, all of it or nothing. Other hosts that want to do the same wait.
-pub fn apply(
+pub fn apply_telling(
     shared: &Shared,
     wanted: &Schema,
     allow_destructive: &[String],
     now: Millis,
+    tell: Tell<'_>,
 ) -> Result<Applied, ApplyError> {
     let lock = number_of(&["oncehost", "schema", &shared.plugin]);
     // READ COMMITTED: what another host applied while this one waited has to be seen. A long change may take its time.
@@ -109,7 +112,7 @@ pub fn apply(
         "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock({lock})"
     );
     let catalog = Catalog::begin(shared, &begin)?;
-    match bring(&catalog, wanted, allow_destructive, now) {
+    match bring(&catalog, wanted, allow_destructive, now, tell) {
         Ok(applied) => Ok(catalog.end("COMMIT").map(|()| applied)?),
         Err(error) => Err(catalog.give_up(error)),
     }

@@ -2,9 +2,9 @@
 
 use std::path::Path;
 
-use rusqlite::{Connection, OptionalExtension};
+use rusqlite::{Connection, ErrorCode, OptionalExtension};
 
-use super::{HOST_TABLES, StoreError, copy, open_reader, opening};
+use super::{HOST_TABLES, StoreError, copy, host_db, open_reader, opening};
 use crate::clock::Millis;
 use crate::schema::{self, Schema};
 
@@ -21,18 +21,24 @@ pub struct Health {
     pub expired: (i64, i64),
 }
 
-/// The newest version of the host's own tables in a plugin's database that this host knows.
-pub fn newest_host_tables() -> i64 {
-    i64::try_from(HOST_TABLES.len()).unwrap_or(i64::MAX)
+/// The newest version of the host's own tables that this host knows, in the database of this name.
+pub fn newest_host_tables(name: &str) -> i64 {
+    let steps = if name == "host.db" { host_db::TABLES.len() } else { HOST_TABLES.len() };
+    i64::try_from(steps).unwrap_or(i64::MAX)
 }
 
 /// Looks at a plugin's database.
 ///
 /// # Errors
-/// When it cannot be opened or read.
+/// When it cannot be opened or read, which says nothing about what is in it.
 pub fn look(path: &Path, replies_before: Millis, marks_before: Millis) -> Result<Health, StoreError> {
     let connection = open_reader(path)?;
-    look_at(&connection, replies_before, marks_before).map_err(|error| opening(path, &error))
+    look_at(&connection, replies_before, marks_before).or_else(|error| match error.sqlite_error_code() {
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
+            Ok(Health { damage: Some(error.to_string()), host_tables: 0, newest: None, expired: (0, 0) })
+        }
+        _ => Err(opening(path, &error)),
+    })
 }
 
 fn look_at(connection: &Connection, replies_before: Millis, marks_before: Millis) -> rusqlite::Result<Health> {

@@ -13,7 +13,7 @@ pub mod events;
 pub mod notifications;
 
 /// Its tables, a step a version.
-const TABLES: [&str; 2] = [
+pub(super) const TABLES: [&str; 2] = [
     include_str!("../../../schema/sqlite/host/0001_tokens.sql"),
     include_str!("../../../schema/sqlite/host/0002_events.sql"),
 ];

@@ -152,10 +152,13 @@ fn no_file_left() -> bool {
     std::fs::File::open("/dev/null").is_err_and(|error| matches!(error.raw_os_error(), Some(23 | 24)))
 }
 
+/// What callers hear of a full disk.
+const FULL: &str = "the disk is full; nothing was written, try again when there is room";
+
 /// What a failed statement of the host's own means: none of them breaks a constraint, so the database is at fault.
 pub(crate) fn fault(error: &rusqlite::Error) -> StoreError {
     match error.sqlite_error_code() {
-        Some(ErrorCode::DiskFull) => StoreError::Unavailable("the disk is full; nothing was written".to_owned()),
+        Some(ErrorCode::DiskFull) => StoreError::Unavailable(FULL.to_owned()),
         Some(ErrorCode::OperationInterrupted) => StoreError::Slow("a read took too long and was stopped".to_owned()),
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             StoreError::Unavailable("the database is in use by another process; try again".to_owned())
@@ -376,13 +379,19 @@ impl Tx {
     /// Commits.
     ///
     /// # Errors
-    /// When the commit fails: it may or may not have happened. Nothing is open any more.
+    /// [`StoreError::Gone`] where it is known that nothing was committed; after any other it may or may not have
+    /// happened. Nothing is open any more.
     pub fn commit(&self) -> Result<(), StoreError> {
         self.with(|connection| {
             connection.execute_batch("COMMIT").map_err(|error| {
                 if !connection.is_autocommit() {
                     // Where this fails too, the connection has to be replaced.
                     let _ = connection.execute_batch("ROLLBACK");
+                }
+                // The log ends with a commit's mark, and it is a write before that which found no room: nobody, after
+                // a crash either, takes what is there for committed.
+                if error.sqlite_error_code() == Some(ErrorCode::DiskFull) && connection.is_autocommit() {
+                    return StoreError::Gone(FULL.to_owned());
                 }
                 fault(&error)
             })

@@ -19,6 +19,10 @@ fn schema(sql: &str) -> Schema {
     parse(sql, shared.as_slice()).unwrap_or_else(|faults| panic!("{sql}\n{faults:#?}"))
 }
 
+fn apply(shared: &Shared, wanted: &Schema, allowed: &[String], now: Millis) -> Result<Applied, ApplyError> {
+    apply_telling(shared, wanted, allowed, now, &|_, _, _| ())
+}
+
 impl Shop {
     fn new() -> Self {
         let limits = Limits { connections: 4, lock_wait: Duration::from_secs(5) };
