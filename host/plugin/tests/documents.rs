@@ -158,6 +158,12 @@ fn each_wrong_member_of_a_manifest_says_what_is_right() {
     complains(wrong_manifests(), |value| manifest(value).1);
 }
 
+/// A schedule with this cron.
+fn at(cron: &str) -> Json {
+    let it = json!({ "name": "n", "cron": cron, "timezone": "UTC", "tenants": ["a"], "handler": "events/clip/cut" });
+    with("schedules", json!([it]))
+}
+
 fn wrong_lists() -> Vec<(Json, &'static str)> {
     vec![
         (
@@ -176,26 +182,11 @@ fn wrong_lists() -> Vec<(Json, &'static str)> {
             "`subscriptions[0].retry.max` must not be less than `initial`",
         ),
         (
-            with(
-                "schedules",
-                json!([{ "name": "n", "cron": "61 * * * *", "timezone": "UTC", "tenants": ["a"], "handler": "events/clip/cut" }]),
-            ),
+            at("61 * * * *"),
             "`schedules[0].cron` is \"61 * * * *\", where the minute \"61\" does not fit: write numbers from 0 to 59",
         ),
-        (
-            with(
-                "schedules",
-                json!([{ "name": "n", "cron": "0 3 * *", "timezone": "UTC", "tenants": ["a"], "handler": "events/clip/cut" }]),
-            ),
-            "`schedules[0].cron` must have five fields",
-        ),
-        (
-            with(
-                "schedules",
-                json!([{ "name": "n", "cron": "0 0 30 2 *", "timezone": "UTC", "tenants": ["a"], "handler": "events/clip/cut" }]),
-            ),
-            "`schedules[0].cron` cannot be used: \"0 0 30 2 *\" never ticks",
-        ),
+        (at("0 3 * *"), "`schedules[0].cron` must have five fields"),
+        (at("0 0 30 2 *"), "`schedules[0].cron` cannot be used: \"0 0 30 2 *\" never ticks"),
         (
             with(
                 "schedules",
