@@ -219,8 +219,12 @@ async fn attempt(
 
 async fn extend(app: &Arc<App>, name: &str, holds: Vec<Hold>) {
     let until = after(app.clock.now(), app.settings.lease);
-    if let Err(failure) = change(app, name, move |tx| deliveries::extend(tx, &holds, until)).await {
-        tracing::warn!(plugin = name, "deliveries under way could not be held for longer: {failure}");
+    // A few at a time: where each run has a transaction of its own, one that ends just now would have all others fail
+    // with it.
+    for some in holds.chunks(8).map(<[Hold]>::to_vec) {
+        if let Err(failure) = change(app, name, move |tx| deliveries::extend(tx, &some, until)).await {
+            tracing::warn!(plugin = name, "deliveries under way could not be held for longer: {failure}");
+        }
     }
 }
 

@@ -66,7 +66,7 @@ impl Folders {
             .current_dir(self.folder.path());
         if let Store::Postgres(url) = &self.store {
             // What a killed host had claimed is another's after this time.
-            command.env("ONCEHOST_STORE", url).env("ONCEHOST_LEASE", "1s");
+            command.env("ONCEHOST_STORE", url).env("ONCEHOST_LEASE", "2s");
         }
         command
     }
