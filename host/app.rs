@@ -300,7 +300,10 @@ fn clear(shared: &Shared, replies_before: Millis, marks_before: Millis) -> Resul
 }
 
 /// A folder that holds half of a backup serves nobody.
-fn refuse_unfinished(data: &Path) -> Result<(), StartError> {
+///
+/// # Errors
+/// What to run, where a restore was broken off.
+pub fn refuse_unfinished(data: &Path) -> Result<(), StartError> {
     if !data.join(backup::RESTORING).exists() {
         return Ok(());
     }

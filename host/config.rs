@@ -34,6 +34,8 @@ pub struct Settings {
     /// `dev` instead of `serve`: no credentials, tenant `dev`, causes of script errors in replies; its flag.
     pub dev: bool,
     pub apply_schema: bool,
+    /// Where `dev` keeps the types of the actions for those who call; its flag.
+    pub client_types: Option<PathBuf>,
     /// Origins of web pages, besides the host's own, that may call it from a browser: `http://localhost:5173`.
     pub origins: Vec<String>,
     /// Paths that `serve` answers without credentials, besides `/healthz` and `/readyz`.
@@ -103,6 +105,7 @@ impl Default for Settings {
             store_connections: 32,
             dev: false,
             apply_schema: false,
+            client_types: None,
             origins: Vec::new(),
             public: Vec::new(),
             jwt: JwtSettings::default(),

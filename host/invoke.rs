@@ -257,12 +257,13 @@ fn run(invocation: &Invocation, engine: Option<&mut Engine>, tx: &Tx) -> Result<
             return Ok(("null".to_owned(), wakes));
         }
     };
+    let written = ctx::Written::new(scope);
     let call = Call {
         code: &scope.plugin.code,
         entry,
         export: "handle",
         input: &invocation.input,
-        ctx: &ctx::members(scope),
+        ctx: &written.facts(scope),
         now: scope.now,
         seed: ctx::seed(scope),
         limits: &invocation.limits,

@@ -13,7 +13,7 @@ use crate::events::subscriptions;
 use crate::failure::{Code, Failure};
 use crate::plugin::watch::{Heard, Watch};
 use crate::plugin::{Change, Fault, Plugin, Registry, Wanted, What};
-use crate::tables::{self, Pending, SchemaVerb};
+use crate::tables::{self, Pending};
 use crate::types;
 
 /// What a reload did.
@@ -52,7 +52,7 @@ pub async fn reload(app: &Arc<App>, wanted: Wanted, since: Instant) -> Result<Re
     }
     let next = subscriptions::change(app, next).await?;
     if app.settings.dev && !report.changes.is_empty() {
-        report.tables.extend(types::write_all(&next));
+        report.tables.extend(types::write_all(&next, app.settings.client_types.as_deref()));
     }
     app.swap(next, !report.changes.is_empty());
     subscriptions::resume(app);
@@ -73,9 +73,8 @@ fn other_tables(before: &Registry, change: &Change) -> Option<Arc<Plugin>> {
 }
 
 async fn apply(app: &Arc<App>, plugin: &Arc<Plugin>) -> String {
-    let quiet: tables::Tell = Arc::new(|_| ());
-    match tables::schema_of(app, std::slice::from_ref(plugin), SchemaVerb::Apply, &[], &quiet).await {
-        Ok(done) => tables::shown(&done),
+    match tables::apply(app, std::slice::from_ref(plugin), &[], &tables::quiet()).await {
+        Ok(done) => tables::shown(&json!({ "plugins": done })),
         Err(failure) => format!("the tables of {} were not applied: {}", plugin.id, failure.detail),
     }
 }
@@ -85,7 +84,7 @@ async fn pending(app: &Arc<App>, plugin: &Plugin) -> Option<String> {
     let (id, says, data) = (&plugin.id, pending.says(), tables::data_flag(app));
     Some(match pending {
         Pending::Unknown(_) => format!("the tables of {id} {says}; run: oncehost doctor{data}"),
-        Pending::Missing | Pending::Differ => {
+        Pending::Missing | Pending::Differ | Pending::Changed(_) => {
             format!("the tables of {id} {says}; run: oncehost schema apply {id}{data}")
         }
     })

@@ -1,16 +1,17 @@
 //! Plugins' tables: what `schema.sql` asks for, planned, applied or compared, in each plugin's lane.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
-use crate::app::App;
+use crate::app::{App, blocking};
 use crate::clock::Millis;
 use crate::failure::{Code, Failure};
-use crate::plugin::Plugin;
-use crate::schema::{self, ApplyError, Plan};
-use crate::store::{Shared, tables};
+use crate::plugin::{Fault, Plugin, Registry};
+use crate::schema::{self, ApplyError, Plan, State};
+use crate::store::{Database, Shared, tables};
 use crate::suggest::shell_word;
 
 /// What to do about plugins' tables.
@@ -61,14 +62,20 @@ pub struct Progress {
 /// Hears how far an apply is, on the lane's thread.
 pub type Tell = Arc<dyn Fn(Progress) + Send + Sync>;
 
+/// Tells nobody.
+pub fn quiet() -> Tell {
+    Arc::new(|_| ())
+}
+
 /// Plans, applies or shows changes of tables, one plugin after the other. Gives
-/// `{ "plugins": [{ "plugin", "refused", "text", … }] }`; where `refused` is true nothing of that plugin was applied, and
-/// `failed` says what the database said, if that is why.
+/// `{ "plugins": [{ "plugin", "refused", "text", … }] }`; where `refused` is true nothing of that plugin was applied:
+/// `failed` says what the database said, `faults` why the plugin does not load, if that is why.
 ///
 /// # Errors
-/// `NOT_FOUND` for an unknown plugin, and what the database of a single plugin says.
+/// `NOT_FOUND` for an unknown plugin, `VALIDATION` for a name of what may be lost that names nothing, and what the
+/// database of a single plugin says.
 pub async fn schema(app: &Arc<App>, verb: SchemaVerb, request: SchemaRequest) -> Result<Json, Failure> {
-    schema_telling(app, verb, request, Arc::new(|_| ())).await
+    schema_telling(app, verb, request, quiet()).await
 }
 
 /// The same; `tell` hears of each step of an apply.
@@ -81,102 +88,180 @@ pub async fn schema_telling(
     request: SchemaRequest,
     tell: Tell,
 ) -> Result<Json, Failure> {
-    let registry = app.registry();
-    let plugins: Vec<_> = match &request.plugin {
-        None => registry.plugins.values().cloned().collect(),
-        Some(id) => vec![registry.plugins.get(id).cloned().ok_or_else(|| {
-            let broken = match registry.broken.contains_key(id) {
-                true => "; it did not load: `oncehost plugin list` shows why",
-                false => "; `oncehost plugin list` shows what there is",
-            };
-            Failure::new(Code::NotFound, format!("no plugin \"{id}\" is loaded{broken}"))
-        })?],
-    };
-    schema_of(app, &plugins, verb, &request.allow_destructive, &tell).await
-}
-
-/// The same for these plugins, loaded or about to be.
-///
-/// # Errors
-/// What the database of a single plugin says.
-pub async fn schema_of(
-    app: &Arc<App>,
-    plugins: &[Arc<Plugin>],
-    verb: SchemaVerb,
-    allow_destructive: &[String],
-    tell: &Tell,
-) -> Result<Json, Failure> {
-    let mut done = Vec::new();
-    for plugin in plugins.iter().cloned() {
-        let (allow, now, id) = (allow_destructive.to_vec(), app.clock.now(), plugin.id.clone());
-        let tell = tell.clone();
-        let work = move |shared: &Shared| one_schema(shared, &plugin, verb, &allow, now, &tell);
-        let mut told = match app.lane(&id).exclusive(work).await.and_then(|told| told) {
-            // Of several, the others are to be heard of all the same.
-            Err(failure) if plugins.len() > 1 => {
-                let text = format!("{id}\n  failed: {}", failure.detail);
-                json!({ "refused": true, "failed": failure.detail, "text": text })
-            }
-            told => told?,
-        };
-        told["plugin"] = json!(id);
-        done.push(told);
+    let (registry, host, asked) = (app.registry(), app.clone(), request.clone());
+    let snapshot = registry.clone();
+    let looking = move || look(&snapshot, |id| host.database(id), verb, &asked);
+    let looked = blocking("a look at tables", looking).await??;
+    if verb != SchemaVerb::Apply {
+        return Ok(looked);
     }
+    let (plugins, broken) = chosen(&registry, request.plugin.as_deref())?;
+    let mut done = apply(app, &plugins, &request.allow_destructive, &tell).await?;
+    done.extend(broken);
     Ok(json!({ "plugins": done }))
 }
 
-fn one_schema(
-    shared: &Shared,
-    plugin: &Plugin,
+/// The same for a plan or a status without a host: nothing is made or changed. Of an `apply` it only checks the request.
+///
+/// # Errors
+/// As [`schema`].
+pub fn look(
+    registry: &Registry,
+    database: impl Fn(&str) -> Database,
     verb: SchemaVerb,
-    allow: &[String],
-    now: Millis,
-    tell: &Tell,
+    request: &SchemaRequest,
 ) -> Result<Json, Failure> {
-    let headed = |text: &str| {
-        let indented = |line: &str| if line.is_empty() { "\n".to_owned() } else { format!("\n  {line}") };
-        plugin.id.clone() + &text.trim_end().lines().map(indented).collect::<String>()
-    };
-    // The steps are for `plan` to show: here they would hide what stands against them.
-    let refused = |plan: &Plan| {
-        let text = schema::render(&Plan { steps: Vec::new(), ..plan.clone() });
-        json!({ "refused": true, "plan": plan, "text": headed(text.trim_start()) })
-    };
-    Ok(match verb {
-        SchemaVerb::Plan => {
-            let plan = tables::plan(shared, &plugin.schema, allow)?;
-            json!({ "refused": !plan.refusals.is_empty(), "plan": plan, "text": headed(&schema::render(&plan)) })
-        }
-        SchemaVerb::Apply => match tables::apply_telling(shared, &plugin.schema, allow, now, &step_of(plugin, tell)) {
-            Ok(applied) => {
-                let text = match applied.plan.steps.len() {
-                    0 => "as schema.sql wants it; nothing to do".to_owned(),
-                    1 => format!("applied, 1 step: version {}", applied.version),
-                    steps => format!("applied, {steps} steps: version {}", applied.version),
-                };
-                json!({ "refused": false, "applied": applied, "text": headed(&text) })
+    let (plugins, broken) = chosen(registry, request.plugin.as_deref())?;
+    check_names(&plugins, &database, &request.allow_destructive)?;
+    let mut done = Vec::new();
+    for plugin in plugins.iter().filter(|_| verb != SchemaVerb::Apply) {
+        let told = match verb {
+            SchemaVerb::Status => show_status(plugin, &database(&plugin.id)),
+            SchemaVerb::Plan | SchemaVerb::Apply => {
+                show_plan(plugin, &database(&plugin.id), &request.allow_destructive)
             }
-            Err(ApplyError::Refused(plan)) => refused(&plan),
-            Err(ApplyError::Store(error)) => return Err(error.into()),
-        },
-        SchemaVerb::Status => {
-            let status = tables::status(shared, &plugin.schema)?;
-            let text = match status.state {
-                schema::State::Equal => "as schema.sql wants it".to_owned(),
-                schema::State::Pending => {
-                    format!("changes to apply; run `oncehost schema plan {}` to see them", plugin.id)
-                }
-                schema::State::Drift => {
-                    format!("changed by hand; run `oncehost schema plan {}` to see what differs", plugin.id)
-                }
-            };
-            json!({ "refused": false, "status": status, "text": headed(&text) })
-        }
-    })
+        };
+        done.push(told_of(plugin, told, plugins.len() == 1)?);
+    }
+    done.extend(broken);
+    Ok(json!({ "plugins": done }))
 }
 
-fn step_of(plugin: &Plugin, tell: &Tell) -> impl Fn(usize, usize, &str) {
-    move |step, steps, why| tell(Progress { plugin: plugin.id.clone(), step, steps, why: why.to_owned() })
+/// The plugins that are meant, and what is to be said of those that do not load.
+fn chosen(registry: &Registry, id: Option<&str>) -> Result<(Vec<Arc<Plugin>>, Vec<Json>), Failure> {
+    let Some(id) = id else {
+        let broken = registry.broken.iter().map(|(folder, faults)| show_faults(folder, faults));
+        return Ok((registry.plugins.values().cloned().collect(), broken.collect()));
+    };
+    let plugin = registry.plugins.get(id);
+    let folder = plugin.map_or_else(|| id.to_owned(), |plugin| plugin.folder());
+    let broken = registry.broken.get(&folder).map(|faults| show_faults(&folder, faults));
+    if plugin.is_none() && broken.is_none() {
+        let known = registry.plugins.keys().chain(registry.broken.keys()).map(String::as_str);
+        let hint = crate::suggest::hint(id, known);
+        let text = format!("no plugin \"{id}\" is loaded{hint}; `oncehost plugin list` shows what there is");
+        return Err(Failure::new(Code::NotFound, text));
+    }
+    Ok((plugin.cloned().into_iter().collect(), broken.into_iter().collect()))
+}
+
+fn show_faults(folder: &str, faults: &[Fault]) -> Json {
+    let lines: String = faults.iter().map(|fault| format!("\n  {}", fault.to_string().replace('\n', "\n  "))).collect();
+    let text = format!("{folder}\n  does not load, so its tables are not looked at:{lines}");
+    let faults: Vec<Json> = faults.iter().map(Fault::json).collect();
+    json!({ "plugin": folder, "refused": true, "faults": faults, "text": text })
+}
+
+/// Refuses names of what may be lost that name nothing in any of the plugins: a slip there would show too late.
+fn check_names(
+    plugins: &[Arc<Plugin>],
+    database: impl Fn(&str) -> Database,
+    allowed: &[String],
+) -> Result<(), Failure> {
+    let mut known = BTreeSet::new();
+    for plugin in plugins.iter().filter(|_| !allowed.is_empty()) {
+        match tables::names(&database(&plugin.id), &plugin.schema) {
+            Ok(names) => known.extend(names),
+            // What cannot be read is said where it is planned.
+            Err(_) => return Ok(()),
+        }
+    }
+    let Some(unknown) = allowed.iter().find(|name| !known.contains(*name)) else { return Ok(()) };
+    let hint = crate::suggest::hint(unknown, known.iter().map(String::as_str));
+    let text = format!(
+        "--allow-destructive {unknown}: it takes TABLE or TABLE.COLUMN, as `oncehost schema plan` names them, and nothing is \
+         called so, in the database or in schema.sql{hint}"
+    );
+    Err(Failure::new(Code::Validation, text))
+}
+
+/// Brings the tables of these plugins, loaded or about to be, to their `schema.sql`. Gives what [`schema`] gives for
+/// each.
+///
+/// # Errors
+/// What the database of a single plugin says.
+pub async fn apply(
+    app: &Arc<App>,
+    plugins: &[Arc<Plugin>],
+    allow: &[String],
+    tell: &Tell,
+) -> Result<Vec<Json>, Failure> {
+    let mut done = Vec::new();
+    for plugin in plugins {
+        let (allow, now, of, tell) = (allow.to_vec(), app.clock.now(), plugin.clone(), tell.clone());
+        let work = move |shared: &Shared| show_applied(&of, shared, &allow, now, &tell);
+        let told = app.lane(&plugin.id).exclusive(work).await.and_then(|told| told);
+        done.push(told_of(plugin, told, plugins.len() == 1)?);
+    }
+    Ok(done)
+}
+
+/// What came of one plugin; of several, the others are to be heard of all the same where one fails.
+fn told_of(plugin: &Plugin, told: Result<Json, Failure>, alone: bool) -> Result<Json, Failure> {
+    let id = &plugin.id;
+    let mut told = match told {
+        Err(failure) if !alone => {
+            let text = format!("{id}\n  failed: {}", failure.detail);
+            json!({ "refused": true, "failed": failure.detail, "text": text })
+        }
+        told => told?,
+    };
+    told["plugin"] = json!(id);
+    Ok(told)
+}
+
+/// `text` under the plugin's id.
+fn headed(plugin: &Plugin, text: &str) -> String {
+    let indented = |line: &str| if line.is_empty() { "\n".to_owned() } else { format!("\n  {line}") };
+    plugin.id.clone() + &text.trim_end().lines().map(indented).collect::<String>()
+}
+
+fn show_plan(plugin: &Plugin, database: &Database, allow: &[String]) -> Result<Json, Failure> {
+    let plan = tables::plan(database, &plugin.schema, allow)?;
+    let text = headed(plugin, &schema::render(&plan));
+    Ok(json!({ "refused": !plan.refusals.is_empty(), "plan": plan, "text": text }))
+}
+
+fn show_applied(plugin: &Plugin, shared: &Shared, allow: &[String], now: Millis, tell: &Tell) -> Result<Json, Failure> {
+    let step = |step, steps, why: &str| tell(Progress { plugin: plugin.id.clone(), step, steps, why: why.to_owned() });
+    match tables::apply_telling(shared, &plugin.schema, allow, now, &step) {
+        Ok(applied) => {
+            let text = match applied.plan.steps.len() {
+                0 => "as schema.sql wants it; nothing to do".to_owned(),
+                1 => format!("applied, 1 step: version {}", applied.version),
+                steps => format!("applied, {steps} steps: version {}", applied.version),
+            };
+            Ok(json!({ "refused": false, "applied": applied, "text": headed(plugin, &text) }))
+        }
+        Err(ApplyError::Refused(plan)) => {
+            // The steps are for `plan` to show: here they would hide what stands against them.
+            let text = schema::render(&Plan { steps: Vec::new(), ..plan.clone() });
+            Ok(json!({ "refused": true, "plan": plan, "text": headed(plugin, text.trim_start()) }))
+        }
+        Err(ApplyError::Store(error)) => Err(error.into()),
+    }
+}
+
+fn show_status(plugin: &Plugin, database: &Database) -> Result<Json, Failure> {
+    let status = tables::status(database, &plugin.schema)?;
+    let mut text = match status.state {
+        State::Equal => "as schema.sql wants it".to_owned(),
+        State::Pending => "changes of schema.sql are to be applied".to_owned(),
+        State::Drift => "changed by other hands since schema.sql was applied last".to_owned(),
+    };
+    let mut list = |heading: &str, lines: &mut dyn Iterator<Item = &str>| {
+        let lines: String = lines.map(|line| format!("\n  - {line}")).collect();
+        if !lines.is_empty() {
+            text += &format!("{heading}{lines}");
+        }
+    };
+    let plan = &status.plan;
+    list(":", &mut plan.drift.iter().map(String::as_str));
+    list(if plan.drift.is_empty() { ":" } else { "\nto apply:" }, &mut plan.steps.iter().map(|step| step.why.as_str()));
+    if status.state != State::Equal {
+        text += &format!("\n`oncehost schema plan {}` shows the SQL and what stands against it", plugin.id);
+    }
+    Ok(json!({ "refused": false, "status": status, "text": headed(plugin, &text) }))
 }
 
 /// For people to read: the text that goes with each plugin.
@@ -191,6 +276,8 @@ pub fn shown(done: &Json) -> String {
 pub enum Pending {
     Missing,
     Differ,
+    /// By other hands; what was found first.
+    Changed(String),
     /// They cannot be looked at, for this reason: an apply would not help.
     Unknown(String),
 }
@@ -201,6 +288,9 @@ impl Pending {
         match self {
             Pending::Missing => "are not there yet".to_owned(),
             Pending::Differ => "are not as schema.sql says".to_owned(),
+            Pending::Changed(what) => {
+                format!("were changed by other hands since schema.sql was applied last ({what})")
+            }
             Pending::Unknown(why) => format!("cannot be looked at: {why}"),
         }
     }
@@ -208,16 +298,18 @@ impl Pending {
 
 /// Whether the tables of a plugin are as its `schema.sql` says, and if not, why.
 pub async fn pending(app: &Arc<App>, plugin: &Plugin) -> Option<Pending> {
-    if !app.database(&plugin.id).exists() {
-        // Without a database there is nothing to compare, and no reason to make one.
+    let database = app.database(&plugin.id);
+    if !database.exists() {
         return (!plugin.schema.tables.is_empty()).then_some(Pending::Missing);
     }
     let wanted = plugin.schema.clone();
-    let look = move |shared: &Shared| tables::status(shared, &wanted);
-    let looked = app.lane(&plugin.id).exclusive(look).await;
+    let looked = blocking("a look at tables", move || tables::status(&database, &wanted)).await;
     match looked.and_then(|status| status.map_err(Failure::from)) {
-        Ok(status) if status.state == schema::State::Equal => None,
-        Ok(_) => Some(Pending::Differ),
+        Ok(status) => match status.state {
+            State::Equal => None,
+            State::Pending => Some(Pending::Differ),
+            State::Drift => Some(Pending::Changed(status.plan.drift.first().cloned().unwrap_or_default())),
+        },
         Err(failure) => Some(Pending::Unknown(failure.detail)),
     }
 }

@@ -28,18 +28,9 @@ struct Snippet {
     action: String,
 }
 
-/// What only the compiler's counting ends in time.
-const COUNTED: &str = "\
-time | let x = (1n << 200000n) - 1n, y; for (;;) { y = x * x }
-time | const x = (1n << 400000n) - 1n, z = (1n << 200000n) - 1n; for (;;) { x % z }
-time | const a = Array.from({ length: 1e5 }, (_, i) => i); for (;;) { [...a] }
-time | const o: any = {}; for (let i = 0; i < 1e4; i++) o['k' + i] = i; for (;;) { ({ ...o }) }
-";
-
 fn snippets() -> Vec<Snippet> {
     include_str!("../host/script/tests/hostile.txt")
         .lines()
-        .chain(COUNTED.lines())
         .filter(|line| !line.starts_with('#') && !line.is_empty())
         .enumerate()
         .map(|(number, line)| {
@@ -126,8 +117,12 @@ fn try_out(host: &Process, snippet: &Snippet, pass: usize) -> Option<String> {
     let (key, body) =
         if answer.status == 200 { (format!("{key}+"), r#"{"again":true}"#) } else { (key, r#"{"again":true}"#) };
     let began = Instant::now();
-    let next = host.post(snippet.plugin, &snippet.action, &key, body);
+    let mut next = host.post(snippet.plugin, &snippet.action, &key, body);
     let took = began.elapsed();
+    if next.body.contains("limits.handler") {
+        // The machine may have had no time for this thread.
+        next = host.post(snippet.plugin, &snippet.action, &key, body);
+    }
     if next.status != 200 || next.replayed || next.json()["data"] != "again" {
         return Some(format!("the next call after {}\n    {} {}", snippet.body, next.status, next.body));
     }
@@ -231,21 +226,17 @@ fn threads(host: &Process) -> usize {
     fs::read_dir(format!("/proc/{}/task", host.id())).unwrap().count()
 }
 
-/// What the engine's own interrupt reaches too late, and no guard: conversions that an operator does by itself.
-const STUCK: [(&str, &str); 3] = [
-    ("digits", "const x = (1n << 200000n) - 1n; let y; for (;;) { y = '' + x }"),
-    ("equals", "const x: any = '9'.repeat(2e5); let y; for (;;) { y = 1n == x }"),
-    (
-        "compare",
-        "const a = 'x'.repeat(5e6) + 'a', b = 'x'.repeat(5e6) + 'b'; let n = 0; for (;;) { if (a === b) n++; if (a < b) n++ }",
-    ),
+/// What no tick reaches in time: an operator that takes longer by itself than the watchdog waits.
+const STUCK: [(&str, &str); 2] = [
+    ("digits", "const x = (1n << 1000000n) - 1n; let y; for (;;) { y = '' + x }"),
+    ("equals", "const x: any = '9'.repeat(3e5); let y; for (;;) { y = 1n == x }"),
 ];
 
 #[test]
 fn what_only_the_watchdog_ends_is_answered_and_its_neighbours_are_kept() {
     let handlers: Vec<_> =
         STUCK.iter().map(|(name, body)| (format!("{name}/handlers/stuck.ts"), handler(name, body))).collect();
-    let folders = folders(&STUCK.map(|(name, _)| (name, "100ms")), &handlers);
+    let folders = folders(&STUCK.map(|(name, _)| (name, "500ms")), &handlers);
     let host = quietly(&folders);
     for (name, body) in STUCK {
         thread::scope(|scope| {
@@ -304,8 +295,12 @@ fn p99(mut times: Vec<Duration>) -> Duration {
 
 #[test]
 fn another_plugins_calls_are_served_beside_hostile_ones() {
-    let loops = handler("loop", "for (;;) {}");
-    let folders = folders(&[("calm", "1s"), ("quick", "50ms")], &[("quick/handlers/loop.ts".to_owned(), loops)]);
+    let mut snippets = snippets();
+    snippets.retain(|it| matches!(it.expected, "time" | "limit" | "memory" | "stack" | "calls"));
+    let handlers: Vec<_> =
+        snippets.iter().map(|it| (format!("quick/handlers/{}.ts", it.action), handler(&it.action, it.body))).collect();
+    let folders = folders(&[("calm", "1s"), ("quick", "50ms")], &handlers);
+    refused(&folders, &mut snippets);
     let host = quietly(&folders);
     let beside = |body: &str| {
         let done = AtomicBool::new(false);
@@ -313,16 +308,19 @@ fn another_plugins_calls_are_served_beside_hostile_ones() {
             let calm = scope.spawn(|| pace(&host, &done));
             let ends = Ends(&done);
             let until = Instant::now() + Duration::from_millis(long(500, 20_000));
-            while Instant::now() < until {
-                let status = host.post("quick", "loop", &format!("{until:?}{:?}", Instant::now()), body).status;
-                assert_eq!(status, if body == "{}" { 500 } else { 200 });
+            for snippet in snippets.iter().cycle() {
+                let status = host.post("quick", &snippet.action, &format!("{:?}", Instant::now()), body).status;
+                assert_eq!(status, if body == "{}" { 500 } else { 200 }, "{}", snippet.body);
+                if Instant::now() > until {
+                    break;
+                }
             }
             drop(ends);
             p99(calm.join().unwrap())
         })
     };
     let (harmless, hostile) = (beside(r#"{"again":true}"#), beside("{}"));
-    eprintln!("p99 of another plugin's writes: {harmless:?} beside harmless calls, {hostile:?} beside endless loops");
+    eprintln!("p99 of another plugin's writes: {harmless:?} beside harmless calls, {hostile:?} beside hostile ones");
     assert!(!long(false, true) || hostile < harmless * 2, "{harmless:?}, then {hostile:?}");
 }
 

@@ -7,7 +7,7 @@ use std::process::Command;
 use serde_json::{Value as Json, json};
 
 use crate::support::host::Host;
-use crate::support::process::Folders;
+use crate::support::process::{Folders, Process};
 
 const SHOP: [(&str, &str); 5] = [
     (
@@ -124,6 +124,9 @@ fn plugin_that_does_not_load_is_told_of_and_the_others_are_written() {
     let (code, out, err) = types(&folders, &[]);
     assert_eq!(code, 1);
     assert!(out.contains("shop/oncehost.d.ts") && err.contains("bad does not load"), "{out}{err}");
+    let client = folders.data().with_file_name("client.d.ts");
+    let (code, _, err) = types(&folders, &["--client", client.to_str().unwrap()]);
+    assert!(code == 1 && err.contains("client.d.ts is left as it is") && !client.exists(), "{err}");
     let (code, _, err) = types(&folders, &["shpo"]);
     assert_eq!(code, 1);
     assert!(err.contains("there is no plugin \"shpo\"") && err.contains("there is shop"), "{err}");
@@ -146,6 +149,25 @@ fn dev_writes_types_at_start_and_on_each_reload() {
     fs::write(folders.plugins().join("shop/lib/item.ts"), SHOP[4].1.replace("'used'", "'old'")).unwrap();
     host.wait_for("reloaded shop (lib/item.ts)", 0);
     assert!(fs::read_to_string(&file).unwrap().contains("weight"));
+}
+
+#[test]
+fn dev_keeps_the_callers_types_on_each_reload() {
+    let folders = Folders::new(SHOP);
+    let file = folders.data().with_file_name("client.d.ts");
+    let dev = ["dev", "--apply-schema", "--client", file.to_str().unwrap()];
+    let host = Process::start(folders.command(&dev));
+    assert!(fs::read_to_string(&file).unwrap().contains("kind?: 'new' | 'used' | undefined"));
+    fs::write(folders.plugins().join("shop/lib/item.ts"), SHOP[4].1.replace("'used'", "'old'")).unwrap();
+    host.wait_for("reloaded shop (lib/item.ts)", 0);
+    assert!(fs::read_to_string(&file).unwrap().contains("kind?: 'new' | 'old' | undefined"));
+    // A plugin that never loaded takes nothing out of them.
+    crate::support::host::write(&folders.plugins().join("bad/plugin.json"), "{");
+    host.wait_for("bad/plugin.json", 0);
+    fs::write(&file, "// as it was").unwrap();
+    fs::write(folders.plugins().join("shop/handlers/item/more.ts"), "export function handle() {}").unwrap();
+    host.wait_for("reloaded shop (handlers/item/more.ts)", 0);
+    assert_eq!(fs::read_to_string(&file).unwrap(), "// as it was");
 }
 
 #[test]
@@ -183,6 +205,39 @@ fn typo_in_a_plugin_is_flagged_by_the_type_checker() {
     // Nothing of that holds without the types.
     fs::remove_file(shop.join("oncehost.d.ts")).unwrap();
     assert!(check().contains("Unused '@ts-expect-error' directive"));
+}
+
+/// The code of this language in a page of the documentation.
+fn code<'p>(page: &'p str, language: &str) -> Vec<&'p str> {
+    let begun = page.split("\n```").filter_map(|block| block.strip_prefix(language)?.strip_prefix('\n'));
+    begun.collect()
+}
+
+#[test]
+fn handlers_in_the_documentation_pass_the_type_checker() {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let read = |page: &str| fs::read_to_string(root.join(page)).unwrap();
+    let folders = Folders::empty();
+    let plugin = folders.plugins().join("camera");
+    let put = |name: &str, text: &str| crate::support::host::write(&plugin.join(name), text);
+    let writing = read("docs/writing-plugins.md");
+    put("plugin.json", code(&writing, "json")[0]);
+    let payment = "CREATE TABLE payment (id TEXT PRIMARY KEY, order_id TEXT NOT NULL UNIQUE);";
+    put("schema.sql", &format!("{}{payment}", code(&writing, "sql")[0]));
+    put("lib/must.ts", &read("plugins/orders/lib/must.ts"));
+    let mut found = 0;
+    for page in ["docs/writing-plugins.md", "docs/events.md", "docs/flows.md", "sdk-ts/README.md"] {
+        let before = found;
+        let text = read(page);
+        for handler in code(&text, "ts").into_iter().filter(|code| code.contains("function handle(")) {
+            put(&format!("events/handler-{found}.ts"), handler);
+            found += 1;
+        }
+        assert!(found > before, "{page} has no handler");
+    }
+    let (code, out, err) = types(&folders, &[]);
+    assert_eq!((code, err.as_str()), (0, ""), "{out}");
+    assert_eq!(checked(&plugin, "@oncehost/sdk/plugin", &sdk().join("plugin.d.ts"), "tsconfig.plugin.json"), "");
 }
 
 #[test]
@@ -227,6 +282,50 @@ fn typo_on_the_callers_side_is_flagged_by_the_type_checker() {
 }
 
 #[test]
+fn printed_types_are_those_that_the_handler_s_are() {
+    let handler = "
+        type Value = string | number | null | Value[] | { [key: string]: Value }
+        interface Tree<T> { value: T; children: Tree<T>[] }
+        type Shape = { kind: 'circle'; r: number } | { kind: 'rect'; w: number }
+        type Xor = { a: string; b?: undefined } | { b: string; a?: never }
+        export interface All {
+          value?: Value; tree?: Tree<string>; named?: { name: string } & Shape; lists?: ({ x: number }[] | { y: number })[]
+          xor?: Xor; loose?: 'a' | (string & {}); pair?: [string, number?, ...boolean[]]
+        }
+        export function handle(input: All): All { return input }";
+    let folders = Folders::new(SHOP);
+    fs::write(folders.plugins().join("shop/handlers/item/all.ts"), handler).unwrap();
+    let web = folders.data().with_file_name("web");
+    fs::create_dir(&web).unwrap();
+    fs::write(web.join("package.json"), r#"{ "type": "module" }"#).unwrap();
+    assert_eq!(types(&folders, &["--client", web.join("oncehost.d.ts").to_str().unwrap()]).0, 0);
+    fs::write(web.join("all.ts"), handler).unwrap();
+    let page = "
+        import { invoke, type Context, type Input } from '@oncehost/sdk'
+        import type { All } from './all.ts'
+        type Is<A, B> = [A] extends [B] ? true : false
+        type Printed = Required<Input<'shop', 'item.all'>>
+        export const same: { [K in keyof All]-?: Is<NonNullable<All[K]>, NonNullable<Printed[K]>> } =
+          { value: true, tree: true, named: true, lists: true, xor: true, loose: true, pair: true }
+        export async function page(ctx: Context) {
+          const { tree, named } = await invoke(ctx, 'shop', 'item.all', { value: { a: [1, { b: null }] } })
+          const deep: string | undefined = tree?.children[0]?.children[0]?.value
+          if (named?.kind === 'rect') named.name.padStart(named.w)
+          // @ts-expect-error of another form
+          if (named?.kind === 'rect') named.r
+          // @ts-expect-error both of two that exclude each other
+          await invoke(ctx, 'shop', 'item.all', { xor: { a: '1', b: '2' } })
+          // @ts-expect-error no name
+          await invoke(ctx, 'shop', 'item.all', { named: { kind: 'rect', w: 1 } })
+          // @ts-expect-error no such value, deep inside
+          await invoke(ctx, 'shop', 'item.all', { value: [{ a: true }] })
+          return deep
+        }";
+    fs::write(web.join("page.ts"), page).unwrap();
+    assert_eq!(checked(&web, "@oncehost/sdk", &sdk().join("src/index.ts"), "tsconfig.build.json"), "");
+}
+
+#[test]
 fn scripts_are_checked_with_the_actions_that_they_may_invoke() {
     let folders = Folders::new(SHOP);
     let script = "
@@ -259,7 +358,7 @@ fn input_is_checked_by_the_type_of_its_handler() {
         (r#"{ "name": "", "prices": [] }"#, "/name"),
         (r#"{ "name": "a", "prices": ["1"] }"#, "/prices/0"),
         (r#"{ "name": "a", "prices": [], "kind": "old" }"#, "/kind"),
-        (r#"{ "name": "a" }"#, ""),
+        (r#"{ "name": "a" }"#, "/prices"),
     ] {
         let refused = host.post("shop", "item.add", "k2", body);
         assert_eq!((refused.status, refused.error().as_str()), (400, "VALIDATION"), "{body}");
@@ -284,7 +383,7 @@ fn type_that_gives_no_schema_is_told_of_and_then_nothing_is_checked() {
         .unwrap();
     let host = folders.dev();
     let lines = host.wait_for("note:", 1);
-    assert!(lines[1].contains("shop/lib/item.ts:3:7: the input is not checked"), "{lines:#?}");
+    assert!(lines[1].contains("shop/lib/item.ts:3:7: the input of item.add is not checked"), "{lines:#?}");
     assert!(lines[1].contains("JSON has no Date") && lines[1].contains("config.input"), "{lines:#?}");
     assert_eq!(host.post("shop", "item.add", "k", r#"{ "name": 7 }"#).data(), json!({ "id": 7 }));
     let told = host.get("/admin/plugins").json();

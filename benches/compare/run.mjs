@@ -1,9 +1,10 @@
 // oncehost beside the same service written by hand, alternately, three rounds, as a table of ratios.
 //
-//   node benches/compare/run.mjs [--seconds 5] [--rounds 3] [--connections 1,16,64] [--modes fresh,replay,read]
+//   node benches/compare/run.mjs [--store sqlite|postgres] [--seconds 5] [--rounds 3] [--connections 1,16,64]
+//                                [--modes fresh,replay,read]
 //
 // It builds what it needs (release) and takes free ports; --host BINARY --load BINARY name what is built already. What
-// is compared stands in service.mjs.
+// is compared stands in sqlite.mjs and postgres.mjs; for the latter it starts a Postgres of its own.
 import { execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
 import { createServer } from 'node:net'
@@ -11,6 +12,7 @@ import { cpus, tmpdir, totalmem } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { startPostgres } from './server.mjs'
 
 const here = dirname(fileURLToPath(import.meta.url))
 const root = join(here, '..', '..')
@@ -20,6 +22,7 @@ const { values: options } = parseArgs({
     rounds: { type: 'string', default: '3' },
     connections: { type: 'string', default: '1,16,64' },
     modes: { type: 'string', default: 'fresh,replay,read' },
+    store: { type: 'string', default: 'sqlite' },
     host: { type: 'string' },
     load: { type: 'string' },
   },
@@ -47,13 +50,31 @@ const freePort = () =>
     })
   })
 
-const contenders = {
-  oncehost: (port, data, { host }) => [host, ['dev', '--apply-schema', '--data', data, '--listen', `127.0.0.1:${port}`]],
-  'node, plain': (port, data) =>
-    ['node', [join(here, 'service.mjs'), '--commit', 'one', '--data', join(data, 'service.db'), '--port', `${port}`]],
-  'node, group commit': (port, data) =>
-    ['node', [join(here, 'service.mjs'), '--commit', 'group', '--data', join(data, 'service.db'), '--port', `${port}`]],
+const ours = (port, data, { host }, store = []) => [
+  host, ['dev', '--apply-schema', '--data', data, '--listen', `127.0.0.1:${port}`, ...store],
+]
+const theirs = (file, ...args) => ['node', [join(here, file), ...args]]
+const services = {
+  sqlite: {
+    oncehost: ours,
+    'node, plain': (port, data) =>
+      theirs('sqlite.mjs', '--commit', 'one', '--data', join(data, 'service.db'), '--port', port),
+    'node, group commit': (port, data) =>
+      theirs('sqlite.mjs', '--commit', 'group', '--data', join(data, 'service.db'), '--port', port),
+  },
+  postgres: {
+    oncehost: (port, data, built) => ours(port, data, built, ['--store', server.emptied()]),
+    'node and pg, plain': (port) => theirs('postgres.mjs', '--call', 'steps', '--url', server.emptied(), '--port', port),
+    'node and pg, plpgsql': (port) =>
+      theirs('postgres.mjs', '--call', 'function', '--url', server.emptied(), '--port', port),
+  },
 }
+const contenders = services[options.store]
+if (!contenders) {
+  console.error(`--store takes ${Object.keys(services).join(' or ')}; it got ${options.store}`)
+  process.exit(2)
+}
+const server = options.store === 'postgres' ? await startPostgres() : undefined
 
 /** Seconds of processor time that a process has used. */
 function cpuSeconds(pid) {
@@ -79,7 +100,7 @@ async function measure(name, mode, connections, built) {
   const data = mkdtempSync(join(tmpdir(), 'oncehost-compare-'))
   const port = await freePort()
   const [command, args] = contenders[name](port, data, built)
-  const service = spawn(command, args, { cwd: root, stdio: 'ignore' })
+  const service = spawn(command, args.map(String), { cwd: root, stdio: 'ignore' })
   try {
     await started(port)
     const before = cpuSeconds(service.pid)
@@ -122,3 +143,4 @@ for (const mode of options.modes.split(',')) {
     }
   }
 }
+server?.stop()

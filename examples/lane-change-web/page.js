@@ -17,6 +17,7 @@ const ctx = createContext({
     const response = await fetch(url, init)
     if (losing && init.headers && 'idempotency-key' in init.headers) {
       lose(false)
+      $('lost').textContent = `The reply to ${init.headers['idempotency-key']} was lost on purpose. It is asked for again, under the same key.`
       throw new TypeError('the reply was lost on purpose')
     }
     return response

@@ -1,27 +1,45 @@
 //! `ctx`: who calls, what runs, and the ids derived from that.
 
-use serde_json::json;
+use serde_json::Value as Json;
 
 use super::{Bindings, Scope};
-use crate::codec::Value;
+use crate::codec::{Value, time};
 use crate::failure::Failure;
 use crate::ids;
+use crate::script::Facts;
 
-/// The plain members of `ctx`, as the text of a JSON object.
-pub fn members(scope: &Scope) -> String {
-    let mut members = json!({
-        "tenantId": scope.tenant,
-        "user": scope.user,
-        "pluginId": scope.plugin.id,
-        "action": scope.action,
-        "invocationId": scope.invocation,
-        "settings": scope.plugin.settings,
-        "now": crate::codec::time::shown(scope.now),
-    });
-    if let Some(key) = &scope.key {
-        members["idempotencyKey"] = json!(key);
+/// The parts of `ctx` that are written for a run.
+pub struct Written {
+    now: String,
+    user: Option<String>,
+    settings: Option<String>,
+}
+
+impl Written {
+    /// For a run in this scope.
+    pub fn new(scope: &Scope) -> Self {
+        let settings = &scope.plugin.settings;
+        let none = settings.as_object().is_none_or(serde_json::Map::is_empty);
+        Self {
+            now: time::shown(scope.now),
+            user: (scope.user != Json::Null).then(|| scope.user.to_string()),
+            settings: (!none).then(|| settings.to_string()),
+        }
     }
-    members.to_string()
+
+    /// The plain members of `ctx`.
+    pub fn facts<'a>(&'a self, scope: &'a Scope) -> Facts<'a> {
+        Facts {
+            tenant: &scope.tenant,
+            plugin: &scope.plugin.id,
+            action: &scope.action,
+            invocation: &scope.invocation,
+            now: &self.now,
+            key: scope.key.as_deref(),
+            user: self.user.as_deref(),
+            settings: self.settings.as_deref(),
+        }
+    }
 }
 
 /// What `Math.random` is seeded from: the same for each try of one intent (spec §4).

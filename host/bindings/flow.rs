@@ -142,7 +142,8 @@ fn check_seed(flow: &Flow, seed: &Value) -> Result<Value, Failure> {
         faults.push(format!("missing {}", missing.join(", ")));
     }
     if !extra.is_empty() {
-        faults.push(format!("not in job.seed {}", extra.join(", ")));
+        let told = extra.iter().map(|name| format!("{name}{}", suggest::hint(name, missing.iter().copied())));
+        faults.push(format!("not in job.seed {}", told.collect::<Vec<_>>().join(", ")));
     }
     Err(Failure::contract(format!(
         "{START}: the seed's keys must be exactly those of job.seed in the flow \"{}\" ({}): {}",
@@ -197,6 +198,13 @@ mod tests {
         let seed = Value::Object(vec![("b".to_owned(), Value::Int(1)), ("c".to_owned(), Value::Int(2))]);
         let failure = check_seed(&flow(&["a", "b"]), &seed).unwrap_err();
         assert!(failure.detail.contains("missing a") && failure.detail.contains("not in job.seed c"), "{failure}");
+    }
+
+    #[test]
+    fn slip_in_a_seed_s_key_is_told_with_the_key_that_was_meant() {
+        let seed = Value::Object(vec![("note_idd".to_owned(), Value::Int(1)), ("by".to_owned(), Value::Int(2))]);
+        let failure = check_seed(&flow(&["note_id", "by"]), &seed).unwrap_err();
+        assert!(failure.detail.ends_with("not in job.seed note_idd, did you mean \"note_id\"?"), "{failure}");
     }
 
     #[test]

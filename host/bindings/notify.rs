@@ -5,6 +5,7 @@ use crate::codec::Value;
 use crate::failure::Failure;
 use crate::ids;
 use crate::store::outbox::{self, Event, Published};
+use crate::suggest;
 
 const FORM: &str = "notify.publish(topic, payload, { eventKey?, subject? })";
 
@@ -69,8 +70,9 @@ fn options(options: Option<&Value>) -> Result<(Option<String>, Option<String>), 
         None | Some(Value::Undefined) => Ok((None, None)),
         Some(Value::Object(members)) => {
             if let Some((other, _)) = members.iter().find(|(name, _)| name != "eventKey" && name != "subject") {
+                let hint = suggest::hint(other, ["eventKey", "subject"]);
                 return Err(Failure::contract(format!(
-                    "{FORM}: there is no option \"{other}\"; the options are eventKey and subject"
+                    "{FORM}: there is no option \"{other}\"{hint}; the options are eventKey and subject"
                 )));
             }
             let of = |name: &str| members.iter().find(|(member, _)| member == name).map(|(_, value)| value);

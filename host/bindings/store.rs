@@ -59,11 +59,14 @@ pub(super) fn delete(host: &mut Bindings, args: &[Value]) -> Result<Value, Failu
 /// Refuses a table whose rows are in another form in the database than the plugin's version says.
 fn fits(scope: &Scope, tx: &Tx, table: &Table) -> Result<(), Failure> {
     let plugin = &scope.plugin;
-    if plugin.tables_fit.load(Ordering::Relaxed) {
+    let version = tx.tables_version()?;
+    if plugin.tables_fit.load(Ordering::Relaxed) == version {
         return Ok(());
     }
     let misfits = tx.misfits(&plugin.schema)?;
-    plugin.tables_fit.store(misfits.is_empty(), Ordering::Relaxed);
+    if misfits.is_empty() {
+        plugin.tables_fit.store(version, Ordering::Relaxed);
+    }
     misfits.get(&table.name).map_or(Ok(()), |why| {
         let text = format!(
             "{why}: the change of schema.sql is not applied; run oncehost schema plan {0}, then \
@@ -355,7 +358,7 @@ fn shown(target: Target<'_>, cells: Vec<Cell>) -> Result<Value, Failure> {
             Failure::new(
                 Code::Schema,
                 format!(
-                    "{}.{} is {} and holds {found}: the database was changed by hand; run `oncehost schema status {}`",
+                    "{}.{} is {} and holds {found}: the row was changed by hand; `oncehost schema status {}` shows whether the table was too",
                     target.table.name,
                     column.name,
                     column.ty.name(),

@@ -2,6 +2,7 @@
 
 use std::fmt::Write;
 use std::net::SocketAddr;
+use std::path::PathBuf;
 use std::sync::Arc;
 
 use clap::Args;
@@ -13,7 +14,7 @@ use crate::http::admin;
 use crate::plugin::{Action, KeyRule, Kind};
 use crate::reload;
 use crate::serve::{self, Server, Signals};
-use crate::tables::{self, Pending, SchemaRequest, SchemaVerb};
+use crate::tables::{self, Pending};
 use crate::types;
 
 /// Run a host for development: on this machine only, without credentials, and talkative
@@ -23,17 +24,25 @@ pub(super) struct Dev {
     /// Bring the tables up to schema.sql, at start and on reload; nothing that loses data
     #[arg(long)]
     apply_schema: bool,
+    /// Also keep the types of the actions, for `@oncehost/sdk`, in this file: at start and on each reload
+    #[arg(long, value_name = "FILE")]
+    client: Option<PathBuf>,
 }
 
 impl Dev {
     pub(super) async fn run(self, settings: Settings) -> Result<(), Fail> {
         serve::check_loopback(settings.listen).map_err(|error| Fail::Usage(error.0))?;
         let (stop, hurry) = Signals::take()?.stop_and_hurry();
-        let app = serve::open(Settings { dev: true, apply_schema: self.apply_schema, ..settings })?;
+        let app = serve::open(Settings {
+            dev: true,
+            apply_schema: self.apply_schema,
+            client_types: self.client,
+            ..settings
+        })?;
         let server = Server::start(app).await?;
         let tables = if self.apply_schema { apply(server.app()).await } else { pending(server.app()).await };
-        let types: String =
-            types::write_all(&server.app().registry()).iter().map(|line| format!("\n{line}\n")).collect();
+        let types = types::write_all(&server.app().registry(), server.app().settings.client_types.as_deref());
+        let types: String = types.iter().map(|line| format!("\n{line}\n")).collect();
         let greeted = print(&format!("{}{tables}{types}", greeting(server.app(), server.address())));
         if greeted != Err(Fail::Pipe) {
             greeted?;
@@ -50,8 +59,9 @@ impl Dev {
 
 /// Brings all tables up to date, and tells what came of it. What is refused does not keep the host from running.
 async fn apply(app: &Arc<App>) -> String {
-    match tables::schema(app, SchemaVerb::Apply, SchemaRequest::default()).await {
-        Ok(done) => format!("\ntables\n{}\n", tables::shown(&done)),
+    let plugins: Vec<_> = app.registry().plugins.values().cloned().collect();
+    match tables::apply(app, &plugins, &[], &tables::quiet()).await {
+        Ok(done) => format!("\ntables\n{}\n", tables::shown(&serde_json::json!({ "plugins": done }))),
         Err(failure) => format!("\ntables: not all were applied; {}\n", failure.detail),
     }
 }
@@ -64,7 +74,7 @@ async fn pending(app: &Arc<App>) -> String {
         let (says, data) = (pending.says(), tables::data_flag(app));
         let run = match pending {
             Pending::Unknown(_) => format!("oncehost doctor{data}"),
-            Pending::Missing | Pending::Differ => {
+            Pending::Missing | Pending::Differ | Pending::Changed(_) => {
                 format!("oncehost schema plan {id}{data}\n  oncehost schema apply {id}{data}")
             }
         };

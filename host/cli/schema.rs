@@ -8,8 +8,13 @@ use serde_json::Value as Json;
 
 use super::progress::Bar;
 use super::{Fail, given, local, print};
+use crate::app::{blocking, refuse_unfinished};
+use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
+use crate::failure::{Code, Failure};
+use crate::plugin::Registry;
 use crate::serve;
+use crate::store::Stores;
 use crate::tables::{self, Progress, SchemaRequest, SchemaVerb};
 
 /// Tables: what schema.sql asks for, against what the database has
@@ -96,6 +101,10 @@ async fn ask(
     } else if let Some(answer) = local::ask(&settings.data, sent).await? {
         return answer.json();
     }
+    if verb != SchemaVerb::Apply {
+        let settings = settings.clone();
+        return Ok(blocking("a look at tables", move || look(&settings, verb, &request)).await??);
+    }
     let app = serve::open_for_command(settings.clone())?;
     let step = step.cloned().unwrap_or_default();
     let done = tables::schema_telling(&app, verb, request, Arc::new(move |progress| show(&step, &progress))).await;
@@ -114,6 +123,19 @@ fn outcome(mut last: Json) -> Result<Json, Fail> {
         (_, Json::String(why)) => Err(Fail::Failed(why)),
         _ => Err(Fail::Failed("the running host ended before it said what became of this; run it again".to_owned())),
     }
+}
+
+/// Looks at the tables without a host, and so without making what a host would make.
+fn look(settings: &Settings, verb: SchemaVerb, request: &SchemaRequest) -> Result<Json, Failure> {
+    refuse_unfinished(&settings.data).map_err(|error| Failure::new(Code::Unavailable, error.0))?;
+    let given = Arc::new(settings.given_settings.clone());
+    let registry = Registry::load_given(&settings.plugins, SystemClock.now(), given).map_err(|error| {
+        let folder = settings.plugins.display();
+        let text = format!("cannot read the plugins folder {folder}: {error}; name another with --plugins DIR");
+        Failure::new(Code::Unavailable, text)
+    })?;
+    let stores = Stores::new(settings)?;
+    tables::look(&registry, |id| stores.plugin(id), verb, request)
 }
 
 fn plugins(done: &Json) -> &[Json] {

@@ -6,6 +6,7 @@ use super::{Fail, complain, plugin, print};
 use crate::config::Settings;
 use crate::http::admin;
 use crate::serve::{self, Server, Signals};
+use crate::tables;
 
 /// Run a host for callers with credentials
 #[derive(Debug, Args)]
@@ -29,6 +30,12 @@ impl Serve {
                 "nobody can call yet: make a token with `oncehost token create`, or set auth_jwt_jwks and its kin; \
                  either way `oncehost serve --help` says more",
             );
+        }
+        for (id, plugin) in &app.registry().plugins {
+            if let Some(pending) = tables::pending(app, plugin).await {
+                let (says, data) = (pending.says(), tables::data_flag(app));
+                complain(&format!("the tables of {id} {says}; run: oncehost schema plan {id}{data}"));
+            }
         }
         let greeted = print(&format!(
             "oncehost {} serving on http://{}\nplugins in {}, data in {}\n\n{}",

@@ -52,15 +52,19 @@ impl Types {
         for plugin in &plugins {
             done.push(self.bring(&plugin.dir.join(types::FILE), &types::author(plugin, &registry))?);
         }
-        if let Some(path) = &self.client {
+        let broken: Vec<&String> =
+            registry.broken.keys().filter(|name| self.plugin.as_ref().is_none_or(|it| it == *name)).collect();
+        // Without those of a plugin that does not load, callers' types would lack what they call.
+        if let Some(path) = self.client.as_ref().filter(|_| broken.is_empty()) {
             done.push(self.bring(path, &types::caller(plugins.iter().map(AsRef::as_ref)))?);
         }
         print(&if self.json { format!("{:#}", as_json(&plugins, &done)) } else { shown(&done) + &silent(&plugins) })?;
-        let broken: Vec<&String> =
-            registry.broken.keys().filter(|name| self.plugin.as_ref().is_none_or(|it| it == *name)).collect();
         for (name, faults) in registry.broken.iter().filter(|(name, _)| broken.contains(name)) {
             complain(&format!("{name} does not load, and so has no types:"));
             faults.iter().for_each(|fault| complain(&format!("  {}", fault.to_string().replace('\n', "\n  "))));
+        }
+        if let Some(path) = self.client.as_ref().filter(|_| !broken.is_empty()) {
+            complain(&format!("{} is left as it is, until all plugins load", path.display()));
         }
         if self.check && done.iter().any(|file| file.what == "stale") {
             return Err(Fail::Failed(

@@ -71,16 +71,25 @@ fn show(at: DateTime) -> Option<String> {
     if date.year() < 1 {
         return None;
     }
-    Some(format!(
-        "{:04}-{:02}-{:02}T{:02}:{:02}:{:02}.{:03}Z",
-        date.year(),
-        date.month(),
-        date.day(),
-        time.hour(),
-        time.minute(),
-        time.second(),
-        time.millisecond()
-    ))
+    // Several of these go into each write, and `format!` takes ten times as long.
+    let mut text = String::with_capacity(24);
+    digits(&mut text, date.year(), 4);
+    for (mark, number) in [('-', date.month()), ('-', date.day()), ('T', time.hour()), (':', time.minute())] {
+        text.push(mark);
+        digits(&mut text, number.into(), 2);
+    }
+    text.push(':');
+    digits(&mut text, time.second().into(), 2);
+    text.push('.');
+    digits(&mut text, time.millisecond(), 3);
+    text.push('Z');
+    Some(text)
+}
+
+/// The last `count` decimal digits of a number, which is not negative.
+fn digits(text: &mut String, number: i16, count: u32) {
+    let places = (0..count).rev().map(|place| number / 10_i16.pow(place) % 10);
+    text.extend(places.filter_map(|digit| char::from_digit(u32::try_from(digit).ok()?, 10)));
 }
 
 struct Scanner<'a>(&'a [u8]);

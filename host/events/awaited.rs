@@ -7,7 +7,7 @@ use std::sync::Arc;
 use serde_json::Value as Json;
 
 use super::delivery::Delivery;
-use super::subscriptions::Passing;
+use super::passing::Passing;
 use crate::clock::Millis;
 use crate::failure::Failure;
 use crate::flow::Flows;
@@ -20,7 +20,7 @@ use crate::store::deliveries::NewDelivery;
 pub(super) const NAME: &str = "flows";
 
 /// The delivery of an event to the workflows of a plugin.
-pub(super) fn delivery(plugin: &str, passing: &Passing<'_>) -> NewDelivery {
+pub(super) fn delivery(plugin: &str, passing: &Passing) -> NewDelivery {
     passing.delivery(NAME, format!("{plugin}/{NAME}"), NAME)
 }
 

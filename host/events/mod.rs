@@ -25,6 +25,7 @@ mod clear;
 pub mod cloudevent;
 mod delivery;
 pub mod ingest;
+mod passing;
 mod relay;
 mod rounds;
 mod schedule;

@@ -6,14 +6,11 @@ use std::sync::Arc;
 use serde_json::{Value as Json, json};
 use tokio::task::JoinSet;
 
-use super::subscriptions::{self, Passing};
-use super::{HOST, Round, awaited, blocking, change, databases, look, source_of};
+use super::passing::Passing;
+use super::{HOST, Round, awaited, blocking, change, databases, look, subscriptions};
 use crate::app::App;
-use crate::clock::Millis;
-use crate::codec::time::shown;
 use crate::failure::Failure;
 use crate::store::deliveries::{self, NewDelivery};
-use crate::store::host_db::AcceptedEvent;
 use crate::store::host_db::Message;
 use crate::store::outbox::{self, Outgoing};
 use crate::store::steps;
@@ -22,89 +19,9 @@ use crate::store::steps;
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 4 << 20;
 
-/// An event that waits for the relay.
-struct Waiting {
-    /// Its row.
-    id: i64,
-    event_id: String,
-    tenant: String,
-    source: String,
-    sender_id: String,
-    event_type: String,
-    subject: Option<String>,
-    text: String,
-    event: Json,
-    at: Millis,
-    /// What browsers hear of it.
-    message: Option<Message>,
-}
-
-impl Waiting {
-    fn accepted(event: AcceptedEvent) -> Self {
-        let AcceptedEvent { id, incoming, accepted_at, .. } = event;
-        Self {
-            id,
-            event_id: incoming.event_id,
-            tenant: incoming.tenant,
-            source: incoming.source,
-            sender_id: incoming.sender_id,
-            event_type: incoming.event_type,
-            subject: incoming.subject,
-            event: serde_json::from_str(&incoming.event).unwrap_or_default(),
-            text: incoming.event,
-            at: accepted_at,
-            message: None,
-        }
-    }
-
-    fn published(plugin: &str, event: Outgoing) -> Self {
-        let Outgoing { id, event_id, tenant, topic, subject, payload, published_at, .. } = event;
-        let payload: Json = serde_json::from_str(&payload).unwrap_or_default();
-        let at = shown(published_at);
-        let heard = json!({
-            "eventId": event_id, "topic": topic, "subject": subject, "payload": payload, "publishedAt": at,
-        });
-        let message = Message {
-            event_id: event_id.clone(),
-            tenant: tenant.clone(),
-            topic: topic.clone(),
-            message: heard.to_string(),
-        };
-        let source = source_of(plugin);
-        let event = as_cloudevent(&event_id, &source, &topic, subject.as_deref(), &at, payload);
-        Self {
-            id,
-            sender_id: event_id.clone(),
-            event_id,
-            tenant,
-            source,
-            event_type: topic,
-            subject,
-            text: event.to_string(),
-            event,
-            at: published_at,
-            message: Some(message),
-        }
-    }
-
-    fn passing(&self) -> Passing<'_> {
-        Passing {
-            event_id: &self.event_id,
-            tenant: &self.tenant,
-            source: &self.source,
-            sender_id: &self.sender_id,
-            event_type: &self.event_type,
-            subject: self.subject.as_deref(),
-            text: &self.text,
-            event: &self.event,
-            at: self.at,
-        }
-    }
-}
-
 /// A published event, as handlers see it.
 pub(super) fn published(plugin: &str, event: Outgoing) -> Json {
-    Waiting::published(plugin, event).event
+    Passing::published(plugin, event).event().clone()
 }
 
 /// An event that the host makes, as handlers see it.
@@ -146,20 +63,20 @@ pub(super) async fn relay(app: &Arc<App>, name: &str) -> Result<usize, Failure> 
     failed.map_or(Ok(relayed), Err)
 }
 
-async fn waiting(app: &Arc<App>, name: &str, after: i64) -> Result<Vec<Waiting>, Failure> {
+async fn waiting(app: &Arc<App>, name: &str, after: i64) -> Result<Vec<Passing>, Failure> {
     if name == HOST {
         let db = app.host_db.clone();
         let found = blocking(move || db.waiting_events(after, BATCH, BATCH_BYTES)).await??;
-        return Ok(found.into_iter().map(Waiting::accepted).collect());
+        return Ok(found.into_iter().map(Passing::accepted).collect());
     }
     let found = look(app, name, move |tx| outbox::waiting(tx, after, BATCH, BATCH_BYTES)).await?;
-    Ok(found.into_iter().flatten().map(|event| Waiting::published(name, event)).collect())
+    Ok(found.into_iter().flatten().map(|event| Passing::published(name, event)).collect())
 }
 
-async fn pass_on(app: &Arc<App>, name: &str, batch: &[Waiting]) -> Result<(), Failure> {
+async fn pass_on(app: &Arc<App>, name: &str, batch: &[Passing]) -> Result<(), Failure> {
     let mut arriving: BTreeMap<String, Vec<NewDelivery>> = BTreeMap::new();
     for known in subscriptions::current(app).await?.iter() {
-        let found = batch.iter().filter_map(|event| known.delivery(&event.passing()));
+        let found = batch.iter().filter_map(|event| known.delivery(event));
         let found: Vec<NewDelivery> = found.collect();
         if !found.is_empty() {
             arriving.entry(known.row.plugin.clone()).or_default().extend(found);
@@ -168,7 +85,7 @@ async fn pass_on(app: &Arc<App>, name: &str, batch: &[Waiting]) -> Result<(), Fa
     for plugin in databases(app).await? {
         let types = look(app, &plugin, steps::awaited).await?.unwrap_or_default();
         let awaited = batch.iter().filter(|event| types.contains(&event.event_type));
-        let awaited: Vec<NewDelivery> = awaited.map(|event| awaited::delivery(&plugin, &event.passing())).collect();
+        let awaited: Vec<NewDelivery> = awaited.map(|event| awaited::delivery(&plugin, event)).collect();
         if !awaited.is_empty() {
             arriving.entry(plugin).or_default().extend(awaited);
         }

@@ -15,6 +15,10 @@ use crate::nudge::Nudges;
 
 /// How long rounds that fail wait before they are tried again: for as long as it takes.
 const AGAIN: Retry = Retry { max_attempts: u32::MAX, initial_ms: 1_000, factor: 2.0, max_ms: 30_000 };
+/// How long the relay rests between two rounds in one database. Each takes two commits there and in `host.db`, which
+/// under load would stand in the way of the calls' own: so it takes more events at a time. The first after a pause goes
+/// at once.
+const RELAY_RESTS: Duration = Duration::from_millis(20);
 /// The longest sleep, after which the clock is looked at again: it may have been set.
 const LONGEST_SLEEP: Duration = Duration::from_secs(30);
 
@@ -32,8 +36,8 @@ pub async fn run(app: &Arc<App>) {
     let relay = async |app: Arc<App>, name: String| relay::relay(&app, &name).await.map(|_| None);
     let deliver = async |app: Arc<App>, name: String| deliver(&app, &name).await.map(|(_, due)| due);
     tokio::join!(
-        keep_at(app, "relay", &app.events.published, relay),
-        keep_at(app, "delivery", &app.events.arrived, deliver),
+        keep_at(app, "relay", &app.events.published, RELAY_RESTS, relay),
+        keep_at(app, "delivery", &app.events.arrived, Duration::ZERO, deliver),
     );
 }
 
@@ -66,9 +70,14 @@ async fn deliver(app: &Arc<App>, name: &str) -> Result<(usize, Option<Millis>), 
     Ok((ticks + tries, next_tick.into_iter().chain(next_try).min()))
 }
 
-/// Begins a round in each database that was nudged or has something due, one at a time in each.
-async fn keep_at<F>(app: &Arc<App>, what: &'static str, nudges: &Nudges, round: impl Fn(Arc<App>, String) -> F)
-where
+/// Begins a round in each database that was nudged or has something due, one at a time in each and with `rest` between.
+async fn keep_at<F>(
+    app: &Arc<App>,
+    what: &'static str,
+    nudges: &Nudges,
+    rest: Duration,
+    round: impl Fn(Arc<App>, String) -> F,
+) where
     F: Future<Output = Result<Option<Millis>, Failure>> + Send + 'static,
 {
     let mut rounds = JoinSet::new();
@@ -84,7 +93,11 @@ where
             due.remove(&name);
             busy.insert(name.clone());
             let doing = round(app.clone(), name.clone());
-            rounds.spawn(async move { (name, doing.await) });
+            rounds.spawn(async move {
+                let done = doing.await;
+                tokio::time::sleep(rest).await;
+                (name, done)
+            });
         }
         let earliest = due.values().min().map_or(LONGEST_SLEEP, |at| {
             Duration::from_millis(u64::try_from(at.saturating_sub(now)).unwrap_or(0)).min(LONGEST_SLEEP)

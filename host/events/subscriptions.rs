@@ -3,56 +3,20 @@
 
 use std::sync::{Arc, PoisonError};
 
-use serde_json::Value as Json;
-
 use super::blocking;
+use super::passing::Passing;
 use crate::app::App;
 use crate::clock::Millis;
 use crate::failure::Failure;
 use crate::plugin::{EventFilter, Plugin, Registry, Subscription};
 use crate::store::deliveries::NewDelivery;
-use crate::store::host_db::HostDb;
-use crate::store::host_db::Subscribed;
+use crate::store::host_db::{HostDb, Subscribed};
 
 /// A subscription, ready to be compared with events.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Known {
     pub row: Subscribed,
     filter: Option<EventFilter>,
-}
-
-/// An event on its way to subscriptions.
-pub(super) struct Passing<'a> {
-    pub event_id: &'a str,
-    pub tenant: &'a str,
-    pub source: &'a str,
-    pub sender_id: &'a str,
-    pub event_type: &'a str,
-    pub subject: Option<&'a str>,
-    /// CloudEvents JSON, and the same read.
-    pub text: &'a str,
-    pub event: &'a Json,
-    /// When it was accepted or published.
-    pub at: Millis,
-}
-
-impl Passing<'_> {
-    /// Its delivery to `handler`, before anything is said about the order.
-    pub(super) fn delivery(&self, subscription: &str, operation: String, handler: &str) -> NewDelivery {
-        NewDelivery {
-            event_id: self.event_id.to_owned(),
-            subscription: subscription.to_owned(),
-            operation,
-            handler: handler.to_owned(),
-            tenant: self.tenant.to_owned(),
-            source: self.source.to_owned(),
-            sender_id: self.sender_id.to_owned(),
-            event_type: self.event_type.to_owned(),
-            subject: self.subject.map(str::to_owned),
-            event: self.text.to_owned(),
-            order_key: None,
-        }
-    }
 }
 
 impl Known {
@@ -68,14 +32,14 @@ impl Known {
     }
 
     /// The delivery that an event makes for this subscription, if it is for it.
-    pub(super) fn delivery(&self, passing: &Passing<'_>) -> Option<NewDelivery> {
+    pub(super) fn delivery(&self, passing: &Passing) -> Option<NewDelivery> {
         let row = &self.row;
         let wanted = row.event_type == passing.event_type
             && row.ended_at.is_none_or(|ended| passing.at <= ended)
-            && self.filter.as_ref().is_none_or(|filter| filter.passes(passing.event));
+            && self.filter.as_ref().is_none_or(|filter| filter.passes(passing.event()));
         wanted.then(|| NewDelivery {
             // A tenant has no `/` in it.
-            order_key: passing.subject.filter(|_| row.by_subject).map(|it| format!("{}/{it}", passing.tenant)),
+            order_key: passing.subject.as_ref().filter(|_| row.by_subject).map(|it| format!("{}/{it}", passing.tenant)),
             ..passing.delivery(&row.name, format!("{}/event:{}", row.plugin, row.handler), &row.handler)
         })
     }

@@ -260,12 +260,13 @@ impl Runner {
         let host = StepHost::new(&app, &prepared, &self.handle, self.sender.clone(), run, reach.clone());
         self.scripts.begin(self.id, run, Instant::now() + prepared.limits.time);
         let facts = prepared.facts.to_string();
+        let written = ctx::Written::new(&prepared.scope);
         let call = Call {
             code: &code,
             entry: prepared.entry,
             export: "handle",
             input: &prepared.input,
-            ctx: &ctx::members(&prepared.scope),
+            ctx: &written.facts(&prepared.scope),
             now: prepared.scope.now,
             seed: ctx::seed(&prepared.scope),
             limits: &prepared.limits,

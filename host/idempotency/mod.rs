@@ -9,21 +9,23 @@ use serde_json::{Value as Json, json};
 use crate::app::App;
 use crate::bindings::Scope;
 use crate::clock::{Millis, millis};
-use crate::failure::{Code, Failure, FieldFault};
+use crate::failure::{Code, Failure};
 use crate::invoke::{self, Cause, Claim, Invocation, InvokeError, Outcome, Unrecorded};
 use crate::metrics::{self, PluginMetrics};
-use crate::plugin::{Action, InputSchema, KeyRule, Kind, Plugin, Replay};
+use crate::plugin::{Action, KeyRule, Kind, Plugin, Replay};
 use crate::script::{EngineLimits, RunLimits};
 use crate::store::Tx;
 use crate::store::keys::{self, KeyId, KeyRecord};
 use crate::suggest;
 use crate::trace::{Facts, Origin};
 
+mod fields;
 mod in_flight;
 pub mod key;
 pub mod request;
 
 pub use crate::auth::{Caller, User};
+pub(crate) use fields::check_input;
 pub use in_flight::InFlight;
 use request::Fingerprint;
 
@@ -195,23 +197,6 @@ fn find(app: &App, plugin: &str, action: &str) -> Result<(Arc<Plugin>, Arc<Actio
         return Err(Failure::new(Code::NotFound, format!("the plugin \"{plugin}\" has no action \"{action}\"{near}")));
     };
     Ok((found.clone(), action.clone()))
-}
-
-/// What is wrong with an input, if anything is.
-pub(crate) fn check_input(schema: &InputSchema, input: &Json) -> Option<Failure> {
-    let fields: Vec<FieldFault> = schema
-        .validator
-        .iter_errors(input)
-        .take(20)
-        // The masked form, since values may be secrets.
-        .map(|error| FieldFault { pointer: error.instance_path().to_string(), message: error.masked().to_string() })
-        .collect();
-    let first = fields.first()?;
-    let place = if first.pointer.is_empty() { String::new() } else { format!(" at {}", first.pointer) };
-    let mut failure =
-        Failure::new(Code::Validation, format!("the input is not what the action declares{place}: {}", first.message));
-    failure.fields = fields;
-    Some(failure)
 }
 
 /// The limits of a run of one of the plugin's actions.

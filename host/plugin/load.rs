@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicI64;
 
 use serde_json::Value as Json;
 use sha2::{Digest, Sha256};
@@ -111,7 +111,7 @@ pub(super) fn load(dir: &Path, folder: &str, now: Millis, evaluator: &mut Evalua
         schedules: manifest.schedules,
         topics,
         notes,
-        tables_fit: AtomicBool::new(false),
+        tables_fit: AtomicI64::new(-1),
     })
 }
 
@@ -289,19 +289,33 @@ impl Checks<'_, '_> {
         let below = below(&module.path);
         let derived = self.deriver.handle(&self.loader.root.join(below), below, &module.source);
         action.about = derived.about;
-        action.output = derived.output.and_then(Result::ok);
+        match derived.output {
+            Some(Ok(schema)) => action.output = Some(schema),
+            Some(Err(why)) => {
+                let message = format!(
+                    "callers are not told what {} gives, since its type gives no schema: {}",
+                    action.name, why.message
+                );
+                self.notes.push(Fault::at(self.loader.shown(&why.file), &why.source, why.offset, message));
+            }
+            None => {}
+        }
         if declared {
             return;
         }
+        let name = &action.name;
         let built = match derived.input {
             None => return,
             Some(Ok(schema)) => InputSchema::new(&schema).map_err(|error| {
                 let file = self.loader.shown(below);
-                Fault::in_file(file, format!("the input is not checked: the schema of its type is none: {error}"))
+                Fault::in_file(
+                    file,
+                    format!("the input of {name} is not checked: the schema of its type is none: {error}"),
+                )
             }),
             Some(Err(why)) => {
                 let message = format!(
-                    "the input is not checked, since its type gives no schema: {}; or declare `config.input`",
+                    "the input of {name} is not checked, since its type gives no schema: {}; or declare `config.input`",
                     why.message
                 );
                 Err(Fault::at(self.loader.shown(&why.file), &why.source, why.offset, message))
@@ -309,7 +323,6 @@ impl Checks<'_, '_> {
         };
         match built {
             Ok(input) => action.input = Some(input),
-            Err(note) if self.notes.contains(&note) => {}
             Err(note) => self.notes.push(note),
         }
     }

@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::fmt;
 use std::path::PathBuf;
 use std::sync::Arc;
-use std::sync::atomic::AtomicBool;
+use std::sync::atomic::AtomicI64;
 
 use serde_json::Value as Json;
 
@@ -79,8 +79,9 @@ pub struct Plugin {
     pub topics: BTreeSet<String>,
     /// What is worth knowing and keeps nothing from working, such as an input that is not checked, and why.
     pub notes: Vec<Fault>,
-    /// Its tables were seen to have the form that `schema` says, so that nobody has to look again.
-    pub tables_fit: AtomicBool,
+    /// The version of the database's tables (`Tx::tables_version`) that was seen to have the form that `schema` says,
+    /// so that nobody has to look again before they change; −1 before the first look.
+    pub tables_fit: AtomicI64,
 }
 
 /// A file that exports `handle` and is not an action: an event handler, or a script that flow steps run.

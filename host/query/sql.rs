@@ -146,7 +146,7 @@ pub fn script_names(table: &Table, columns: &[usize]) -> String {
 impl Statement {
     /// An empty one.
     pub fn new(dialect: Dialect) -> Self {
-        Self { dialect, ..Self::default() }
+        Self { dialect, text: String::with_capacity(256), params: Vec::with_capacity(16) }
     }
 
     fn push(&mut self, text: &str) -> &mut Self {
@@ -156,9 +156,9 @@ impl Statement {
 
     fn name(&mut self, name: &str) -> &mut Self {
         self.text.push('"');
-        for (at, part) in name.split('"').enumerate() {
-            self.text.push_str(if at > 0 { "\"\"" } else { "" });
-            self.text.push_str(part);
+        match name.contains('"') {
+            false => self.text.push_str(name),
+            true => self.text.push_str(&name.replace('"', "\"\"")),
         }
         self.text.push('"');
         self

@@ -22,8 +22,12 @@ pub(super) fn table(table: Table, elements: &[Tokens], renames: &mut Renames, fa
                 walk.constraint(line, constraint);
             }
         } else if let Some(column) = tokens::read(element, walk.faults, |parser| parser.parse_column_def()) {
-            let first = at == 0 || elements.get(at - 1).is_none_or(|before| tokens::line(before) != line);
-            let was = if first && line != walk.line { renames.take(line) } else { None };
+            let was = if line == walk.line { None } else { renames.take(line) };
+            let beside = elements.iter().enumerate().any(|(other, one)| other != at && tokens::line(one) == line);
+            if let Some(old) = was.as_ref().filter(|_| beside) {
+                let text = format!("-- was: {old} may mean several columns: give each a line of its own");
+                walk.faults.add(line, text);
+            }
             walk.column(line, column, was);
         }
     }

@@ -21,6 +21,7 @@ mod misfits;
 pub mod parse;
 pub mod plan;
 pub mod postgres;
+mod reasons;
 mod record;
 mod rename;
 pub mod render;
@@ -41,7 +42,7 @@ pub use apply::{Applied, ApplyError, State, Status, Tell, apply, apply_telling, 
 pub use database::{Database, Dialect};
 pub use misfits::misfits;
 pub use parse::{SchemaFault, parse};
-pub use plan::{Plan, Refusal, Step, plan};
+pub use plan::{Plan, Refusal, Step, names, plan};
 pub use render::render;
 
 /// Why a database's schema could not be read or changed. Nothing was changed then.
@@ -276,7 +277,13 @@ pub(crate) fn index_name(table: &str, columns: &[&str]) -> String {
 /// Bytes that the name of an index may have, so that Postgres does not cut it.
 pub(crate) const MAX_INDEX_NAME: usize = 63;
 
-/// ` (did you mean X?)` where one of `names` is close to `word`, otherwise nothing.
+/// ` (did you mean X?)` where one of `names` is close to `word`, otherwise the names that there are, if they are few.
 pub(crate) fn did_you_mean<'a>(word: &str, names: impl Iterator<Item = &'a str>) -> String {
-    crate::suggest::nearest(word, names).map_or_else(String::new, |name| format!(" (did you mean {name}?)"))
+    const FEW: usize = 12;
+    let names: Vec<&str> = names.collect();
+    match crate::suggest::nearest(word, names.iter().copied()) {
+        Some(name) => format!(" (did you mean {name}?)"),
+        None if (1..=FEW).contains(&names.len()) => format!(" (there is {})", names.join(", ")),
+        None => String::new(),
+    }
 }

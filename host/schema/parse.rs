@@ -2,8 +2,8 @@
 //!
 //! What the contract leaves open is decided so: every table has a primary key; IF NOT EXISTS is read and means nothing;
 //! foreign keys have no actions and are checked at once; names stand bare or in double quotes and are small as written;
-//! a CHECK compares like with like, so that both databases take it; `-- was: old` stands on the line of a table or
-//! column, or alone on the line above, and may stay there once the renaming is done.
+//! a CHECK compares like with like, so that both databases take it; `-- was: old`, or `/* was: old */`, stands on the
+//! line of a table or column, or alone on the line above, and may stay there once the renaming is done.
 
 use sqlparser::tokenizer::{Token, TokenWithSpan};
 
@@ -62,7 +62,7 @@ pub fn parse(sql: &str, shared_tables: &[String]) -> Result<Schema, Vec<SchemaFa
     let mut reader = Reader { shared_tables, ..Reader::default() };
     match tokens::tokens(sql.trim_start_matches('\u{feff}')) {
         Ok(all) => {
-            reader.renames = Renames::read(&all);
+            reader.renames = Renames::read(&all, &mut faults);
             for statement in tokens::statements(&all) {
                 reader.statement(&statement, &mut faults);
             }
@@ -145,7 +145,17 @@ impl Reader<'_> {
             );
         }
         let valid = faults.name(line, "a table", &name, 48);
-        let was = self.renames.take(line);
+        let own_line = self.renames.is_on(line);
+        let was = self.renames.take(line).filter(|old| {
+            let columns = elements.iter().filter(|element| !element.is_empty());
+            let unclear = own_line && columns.map(|element| tokens::line(element)).any(|at| at == line);
+            if unclear {
+                let text =
+                    format!("-- was: {old} may mean the table or a column: write it alone on the line above the one");
+                faults.add(line, text);
+            }
+            !unclear
+        });
         if let Some(old) = &was {
             faults.name(line, "the old table", old, 48);
         }

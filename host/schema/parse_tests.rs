@@ -311,7 +311,8 @@ fn indexes_are_plain() {
         ("CREATE INDEX i ON t (s COLLATE NOCASE);", "without COLLATE"),
         ("CREATE INDEX i ON t (n DESC);", "write n alone"),
         ("CREATE INDEX i ON t (lower(s));", "not expressions"),
-        ("CREATE INDEX i ON t (x);", "no column of it"),
+        ("CREATE INDEX i ON t (xyz);", "no column of it (there is id, s, n)"),
+        ("CREATE INDEX i ON t (idd);", "no column of it (did you mean id?)"),
         ("CREATE INDEX i ON tt (s);", "did you mean t?"),
         ("CREATE INDEX i ON t (s, s);", "twice"),
         ("CREATE INDEX t ON t (s);", "called so already"),
@@ -328,7 +329,8 @@ fn indexes_are_plain() {
 fn foreign_keys_point_at_something_unique_of_the_same_type() {
     let parent = "CREATE TABLE p (id TEXT PRIMARY KEY, k TEXT UNIQUE, n INTEGER, a TEXT, b TEXT, UNIQUE (a, b));\n";
     for (column, part) in [
-        ("x TEXT REFERENCES q (id)", "no such table"),
+        ("x TEXT REFERENCES q (id)", "no such table (there is c, p)"),
+        ("x TEXT REFERENCES pp (id)", "no such table (did you mean p?)"),
         ("x TEXT REFERENCES p (idd)", "did you mean id?"),
         ("x INTEGER REFERENCES p (id)", "same type"),
         ("x INTEGER REFERENCES p (n)", "CREATE UNIQUE INDEX p_n ON p (n);"),
@@ -363,6 +365,41 @@ fn was_comments_are_read_on_the_line_and_above_it() {
     let was: Vec<Option<&str>> = table.columns.iter().map(|column| column.was.as_deref()).collect();
     assert_eq!(was, [None, Some("x"), Some("y"), None]);
     assert_eq!(schema.tables["u"].was.as_deref(), Some("v"));
+}
+
+#[test]
+fn was_comments_may_be_written_in_other_ways() {
+    for comment in
+        ["/* was: x */", "--was:x", "-- Was: x", "-- WAS : \"x\"", "-- was: x, until 2025", "/** was = x **/"]
+    {
+        let schema = read(&format!("CREATE TABLE t (\n  id TEXT PRIMARY KEY,\n  a TEXT {comment}\n);"));
+        assert_eq!(schema.tables["t"].columns[1].was.as_deref(), Some("x"), "{comment}");
+        let schema = read(&format!("CREATE TABLE t (\n  id TEXT PRIMARY KEY,\n  {comment}\n  a TEXT\n);"));
+        assert_eq!(schema.tables["t"].columns[1].was.as_deref(), Some("x"), "{comment}");
+    }
+    for remark in ["-- was added in 2024", "-- what it was: a name of two words", "-- wash", "/* formerly ours, too */"]
+    {
+        let schema = read(&format!("CREATE TABLE t (\n  id TEXT PRIMARY KEY,\n  a TEXT {remark}\n);"));
+        assert_eq!(schema.tables["t"].columns[1].was, None, "{remark}");
+    }
+}
+
+#[test]
+fn comments_that_look_like_a_renaming_are_refused_with_the_right_form() {
+    for (comment, part) in [
+        ("-- was x", "write -- was: x with a colon"),
+        ("-- renamed from x", "write -- was: x"),
+        ("/* formerly: x */", "write -- was: x"),
+        ("-- the title; was: x", "write -- was: x"),
+        ("-- was:", "one name, the old one"),
+        ("-- was: x y", "one name, the old one"),
+    ] {
+        refused(&format!("CREATE TABLE t (\n id TEXT PRIMARY KEY,\n a TEXT {comment}\n);"), 3, part);
+    }
+    refused("CREATE TABLE t (id TEXT PRIMARY KEY, a TEXT /* was: x */);", 1, "the table or a column");
+    refused("CREATE TABLE t (\n id TEXT PRIMARY KEY, a TEXT -- was: x\n);", 2, "several columns");
+    refused("CREATE TABLE t (\n id TEXT PRIMARY KEY,\n -- was: x\n a TEXT, b TEXT);", 4, "several columns");
+    refused("CREATE TABLE t (\n id TEXT PRIMARY KEY,\n a TEXT /* was: x */ /* was: y */);", 3, "twice");
 }
 
 #[test]

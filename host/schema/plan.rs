@@ -1,15 +1,18 @@
 //! The steps from what is in a database to what `schema.sql` wants.
 
+use std::collections::BTreeSet;
+
 use serde::Serialize;
 
 use super::database::{Database, Dialect, number};
 use super::ddl::{key_columns, quote, quoted};
-use super::diff::{self, TableDiff};
+use super::diff::TableDiff;
 use super::inspect::Live;
+use super::reasons::{BY_HAND, drift, new_or_gone};
 use super::record;
-use super::rename::{self, OldNames};
+use super::rename::{self, OldNames, Unclear};
 use super::rows::{self, Offending};
-use super::{HOST_PREFIX, Schema, SchemaError, Table};
+use super::{HOST_PREFIX, Index, Schema, SchemaError, Table};
 
 /// One change to the database.
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -54,13 +57,27 @@ pub struct Plan {
 /// When the database cannot be read.
 pub fn plan(db: &dyn Database, wanted: &Schema, allow_destructive: &[String]) -> Result<Plan, SchemaError> {
     let live = db.inspect()?;
-    let drift = drift(db, &live)?;
+    let recorded = record::read(db)?;
+    let drift = drift(recorded.as_ref(), &live, wanted);
     let mut base = live.schema.clone();
-    let (old, renames) = rename::apply(db.dialect(), &mut base, wanted);
+    let renamed = rename::apply(db.dialect(), &mut base, wanted);
     let base = base.normal();
-    let mut planner =
-        Planner { db, live: &live, base: &base, wanted, old, phases: Phases::default(), refusals: Vec::new() };
-    planner.phases.renames = renames;
+    let recorded = recorded.and_then(|record| record.schema).map(|mut schema| {
+        rename::apply(db.dialect(), &mut schema, wanted);
+        schema.normal()
+    });
+    let mut planner = Planner {
+        db,
+        live: &live,
+        base: &base,
+        recorded: recorded.as_ref(),
+        wanted,
+        old: renamed.old,
+        unclear: &renamed.unclear,
+        phases: Phases { renames: renamed.steps, ..Phases::default() },
+        refusals: Vec::new(),
+    };
+    planner.check_renames();
     for (kind, name) in &live.others {
         planner.phases.others.push(Step {
             why: format!("{kind} {name} was made by hand; schema.sql has none"),
@@ -80,18 +97,21 @@ pub fn plan(db: &dyn Database, wanted: &Schema, allow_destructive: &[String]) ->
     Ok(planner.finish(drift, allow_destructive))
 }
 
-/// How the database differs from what was applied last.
-fn drift(db: &dyn Database, live: &Live) -> Result<Vec<String>, SchemaError> {
-    let mut drift = match record::read(db)? {
-        Some(record) => record.schema.map_or_else(Vec::new, |applied| diff::words(&applied, &live.schema)),
-        None => live.schema.tables.keys().map(|name| format!("table {name} was not made by schema apply")).collect(),
-    };
-    for (table, odd) in &live.odd_tables {
-        drift.extend(odd.iter().map(|what| format!("table {table}: {what}")));
+/// Names that `--allow-destructive` may list: those of tables, columns, triggers and views that are in the database, in
+/// `wanted`, or in what was ever applied.
+///
+/// # Errors
+/// When the database cannot be read.
+pub fn names(db: &dyn Database, wanted: &Schema) -> Result<BTreeSet<String>, SchemaError> {
+    let live = db.inspect()?;
+    let mut names: BTreeSet<String> = live.others.into_iter().map(|(_, name)| name).collect();
+    for schema in record::all(db)?.iter().chain([&live.schema, wanted]) {
+        for table in schema.tables.values() {
+            names.extend(table.columns.iter().map(|column| format!("{}.{}", table.name, column.name)));
+            names.insert(table.name.clone());
+        }
     }
-    drift.extend(live.odd_indexes.iter().map(|(index, what)| format!("index {index}: {what}")));
-    drift.extend(live.others.iter().map(|(kind, name)| format!("{kind} {name} is new")));
-    Ok(drift)
+    Ok(names)
 }
 
 /// Steps by the order in which they have to run.
@@ -107,15 +127,18 @@ struct Phases {
     made: Vec<String>,
 }
 
-struct Planner<'a> {
+pub(super) struct Planner<'a> {
     db: &'a dyn Database,
     live: &'a Live,
     /// The database as it is after the renames, in normal form.
-    base: &'a Schema,
-    wanted: &'a Schema,
+    pub(super) base: &'a Schema,
+    /// What was applied last, likewise; `None` where nobody knows.
+    pub(super) recorded: Option<&'a Schema>,
+    pub(super) wanted: &'a Schema,
     old: OldNames,
+    pub(super) unclear: &'a [Unclear],
     phases: Phases,
-    refusals: Vec<Refusal>,
+    pub(super) refusals: Vec<Refusal>,
 }
 
 impl Planner<'_> {
@@ -128,11 +151,11 @@ impl Planner<'_> {
     }
 
     fn drop_table(&mut self, table: &Table) -> Result<(), SchemaError> {
-        let rows = self.count(&table.name)?;
-        let why = format!(
-            "table {} ({rows}) is not in schema.sql; if it has a new name there, write -- was: {} above that",
-            table.name, table.name
-        );
+        let (rows, name) = (self.count(&table.name)?, &table.name);
+        let made = self.recorded.is_some() && self.recorded(name).is_none();
+        let what = if made { "was made by hand" } else { "is not in schema.sql" };
+        let otherwise = || format!("if it has a new name there, write -- was: {name} above that");
+        let why = format!("table {name} ({rows}) {what}; {}", self.misplaced(None, name).unwrap_or_else(otherwise));
         let sql = vec![format!("DROP TABLE {}", quote(&table.name))];
         self.phases.drops.push(Step { why, sql, destructive: vec![table.name.clone()] });
         Ok(())
@@ -146,7 +169,9 @@ impl Planner<'_> {
             .indexes
             .extend((!indexes.is_empty()).then(|| Step::new(format!("indexes of table {}", table.name), indexes)));
         self.phases.made.push(table.name.clone());
-        self.phases.tables.push(Step::new(format!("table {} is new", table.name), sql));
+        let what = new_or_gone(self.recorded(&table.name).is_some());
+        let why = format!("table {} {what}{}", table.name, self.without_old(&table.name, None));
+        self.phases.tables.push(Step::new(why, sql));
     }
 
     fn existing(&mut self, before: &Table, table: &Table) -> Result<(), SchemaError> {
@@ -161,7 +186,9 @@ impl Planner<'_> {
             let why = match odd {
                 Some(odd) => format!("index {} was made by hand: {odd}", index.name),
                 None if diff.indexes_dropped.contains(&index) => {
-                    format!("index {} is not so in schema.sql", index.name)
+                    let known = self.recorded(&table.name).is_none_or(|known| known.indexes.contains(index));
+                    let what = if known { "is not so in schema.sql" } else { "was made or changed by hand" };
+                    format!("index {} {what}", index.name)
                 }
                 None => continue,
             };
@@ -171,7 +198,9 @@ impl Planner<'_> {
             self.rebuild(before, table, &diff, odd);
         } else {
             for column in table.columns.iter().filter(|column| before.column(&column.name).is_none()) {
-                let why = format!("column {} of table {} is new", column.name, table.name);
+                let known = self.recorded(&table.name).is_some_and(|known| known.column(&column.name).is_some());
+                let (what, more) = (new_or_gone(known), self.without_old(&table.name, Some(&column.name)));
+                let why = format!("column {} of table {} {what}{more}", column.name, table.name);
                 self.phases.columns.push(Step::new(why, vec![self.dialect().add_column(table, column)]));
             }
         }
@@ -179,7 +208,10 @@ impl Planner<'_> {
             let added = diff.indexes_added.iter().any(|added| added.name == index.name)
                 || self.live.odd_indexes.contains_key(&index.name);
             if added || rebuild {
-                let why = if added { "is new" } else { "goes with its table" };
+                let same =
+                    |one: &Index| one.name == index.name && one.columns == index.columns && one.unique == index.unique;
+                let known = self.recorded(&table.name).is_some_and(|known| known.indexes.iter().any(same));
+                let why = if added { new_or_gone(known) } else { "goes with its table" };
                 self.phases.indexes.push(Step::new(
                     format!("index {} {why}", index.name),
                     vec![self.dialect().create_index(table, index)],
@@ -207,12 +239,8 @@ impl Planner<'_> {
         }
         sql.push(dialect.drop_replaced(&table.name));
         sql.push(format!("ALTER TABLE {} RENAME TO {}", quote(&beside), quote(&table.name)));
-        let mut reasons = diff.definition();
-        if let (Some(gone), Some(added)) = (diff.columns_dropped.first(), diff.columns_added.first()) {
-            let (gone, added) = (&gone.name, &added.name);
-            reasons.push(format!("if {gone} is called {added} now, write -- was: {gone} at {added}"));
-        }
-        reasons.extend(odd);
+        let mut reasons = self.reasons(table, diff);
+        reasons.extend(odd.into_iter().map(|what| what + BY_HAND));
         let name = |column: &str| format!("{}.{column}", table.name);
         let dropped = diff.columns_dropped.iter().map(|column| name(&column.name));
         let retyped = diff.types.iter().map(|(_, column)| name(&column.name));
@@ -244,7 +272,10 @@ impl Planner<'_> {
                 Some(rows::Conversion { impossible: None, .. }) => continue,
                 Some(rows::Conversion { impossible: Some(condition), .. }) => (
                     condition,
-                    format!("values of column {name}.{} have no counterpart in {two}: change them first", to.name),
+                    format!(
+                        "values of column {name}.{} have no counterpart in {two} that says exactly the same: change them first",
+                        to.name
+                    ),
                 ),
                 None => (
                     format!("{} IS NOT NULL", quote(&old)),
@@ -280,10 +311,17 @@ impl Planner<'_> {
             let condition = format!("{} IS NULL", quote(&column.name));
             let shown = rows::shown(table, std::slice::from_ref(&column.name));
             if let Some(found) = rows::offending(db, &source, &condition, shown)? {
+                let times = matches!(column.name.as_str(), "created_at" | "updated_at");
                 let hint = if before.column(&column.name).is_some() {
-                    "fill them first"
+                    "fill them first".to_owned()
+                } else if times {
+                    format!(
+                        "the host fills it in rows to come; say what these rows are to have, for example {} TIMESTAMP NOT NULL \
+                         DEFAULT '2000-01-01T00:00:00Z', or leave NOT NULL out",
+                        column.name
+                    )
                 } else {
-                    "give it a DEFAULT, or leave NOT NULL out"
+                    "give it a DEFAULT, or leave NOT NULL out".to_owned()
                 };
                 self.refuse(
                     format!("column {name}.{} is NOT NULL, but rows have no value for it: {hint}", column.name),

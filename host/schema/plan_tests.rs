@@ -202,7 +202,7 @@ fn what_loses_data_has_to_be_named() {
     assert_eq!(refused(&mut conn, &TABLE.replace("n INTEGER", "n REAL"), "lose data").allow.as_deref(), Some("t.n"));
     assert_eq!(refused(&mut conn, "", "lose data").allow.as_deref(), Some("t"));
     let swapped = refused(&mut conn, &TABLE.replace("s TEXT", "label TEXT"), "lose data").message;
-    assert!(swapped.contains("if s is called label now, write -- was: s at label"), "{swapped}");
+    assert!(swapped.contains("if s is called label now, write -- was: s on the line of label"), "{swapped}");
     let wrong = apply(&mut conn, &schema(dropped), &["t.n".into()], NOW);
     assert!(matches!(wrong, Err(ApplyError::Refused(_))));
     apply(&mut conn, &schema(dropped), &["t.s".into()], NOW).unwrap();
@@ -224,6 +224,119 @@ fn types_change_where_every_value_has_a_counterpart() {
     refused(&mut conn, "CREATE TABLE t (id TEXT PRIMARY KEY, n JSON, s TEXT);", "cannot go from TEXT to JSON");
     conn.execute_batch("DELETE FROM t").unwrap();
     bring(&mut conn, &schema("CREATE TABLE t (id TEXT PRIMARY KEY, n JSON, s TEXT);"));
+}
+
+#[test]
+fn numbers_become_text_and_come_back_as_they_were() {
+    let table = |ty: &str| schema(&format!("CREATE TABLE t (id TEXT PRIMARY KEY, v {ty});"));
+    let mut conn = with("CREATE TABLE t (id TEXT PRIMARY KEY, v REAL);");
+    let all: [(f64, &str); 7] = [
+        (3.0, "3"),
+        (-0.5, "-0.5"),
+        (0.1 + 0.2, "0.30000000000000004"),
+        (1e20, "1e+20"),
+        (5e-7, "5e-07"),
+        (123_456_789.125, "123456789.125"),
+        (9_007_199_254_740_991.0, "9007199254740991"),
+    ];
+    for (at, (number, _)) in all.iter().enumerate() {
+        conn.execute("INSERT INTO t VALUES ('acme', ?1, ?2)", (at.to_string(), number)).unwrap();
+    }
+    conn.execute_batch("INSERT INTO t VALUES ('acme', 'none', NULL)").unwrap();
+    bring(&mut conn, &table("TEXT"));
+    for (at, (_, text)) in all.iter().enumerate() {
+        let found: String =
+            conn.query_row("SELECT v FROM t WHERE id = ?1", [at.to_string()], |row| row.get(0)).unwrap();
+        assert_eq!(&found, text);
+    }
+    bring(&mut conn, &table("REAL"));
+    for (at, (number, _)) in all.iter().enumerate() {
+        let found: f64 = conn.query_row("SELECT v FROM t WHERE id = ?1", [at.to_string()], |row| row.get(0)).unwrap();
+        assert_eq!(found.to_bits(), number.to_bits());
+    }
+    bring(&mut conn, &table("TEXT"));
+    for lost in ["9007199254740993", "0.12345678901234567890", "1e400", "1e-400", " 1", "0x1", "x", ""] {
+        conn.execute("UPDATE t SET v = ?1 WHERE id = '0'", [lost]).unwrap();
+        let found = refused(&mut conn, "CREATE TABLE t (id TEXT PRIMARY KEY, v REAL);", "exactly the same");
+        assert_eq!(found.offending.unwrap().rows, [[json!("acme"), json!("0"), json!(lost)]]);
+    }
+}
+
+#[test]
+fn old_name_that_is_not_there_is_refused_while_something_would_go() {
+    let mut conn = with_rows();
+    let wanted = "CREATE TABLE t (\n id TEXT PRIMARY KEY, n INTEGER,\n label TEXT -- was: ss\n);";
+    let said = refused(&mut conn, wanted, "schema.sql:3: -- was: ss");
+    assert!(said.message.contains("no column ss in table t (did you mean s?)"), "{said:?}");
+    assert!(matches!(apply(&mut conn, &schema(wanted), &["t.s".into()], NOW), Err(ApplyError::Refused(_))));
+    let table = "-- was: tt\nCREATE TABLE u (id TEXT PRIMARY KEY);";
+    assert!(refused(&mut conn, table, "-- was: tt").message.contains("(did you mean t?)"));
+    // It stands at a column that is there already.
+    let misplaced = "CREATE TABLE t (\n id TEXT PRIMARY KEY,\n label TEXT,\n -- was: s\n n INTEGER\n);";
+    let said = refused(&mut conn, misplaced, "lose data").message;
+    assert!(said.contains("-- was: s in line 5 of schema.sql stands at n, which the database has already"), "{said}");
+}
+
+#[test]
+fn old_name_from_a_version_in_between_does_no_harm() {
+    let mut conn = with_rows();
+    let plan =
+        bring(&mut conn, &schema("CREATE TABLE t (id TEXT PRIMARY KEY, n INTEGER, s TEXT,\n b TEXT -- was: a\n);"));
+    assert!(plan.steps[0].why.contains("takes over nothing: the database has no a"), "{}", render(&plan));
+    assert_eq!(count(&conn, "t"), 4);
+    // A new database has none of the old names.
+    with("-- was: before\nCREATE TABLE t (id TEXT PRIMARY KEY,\n b TEXT -- was: a\n);");
+}
+
+#[test]
+fn pending_changes_are_told_from_changes_by_hand() {
+    let applied = "CREATE TABLE t (id TEXT PRIMARY KEY, n INTEGER, s TEXT);";
+    let mut conn = with(applied);
+    let pending = schema("CREATE TABLE t (id TEXT PRIMARY KEY, n INTEGER NOT NULL CHECK (n > 0), s TEXT, x TEXT);");
+    let seen = status(&conn, &pending).unwrap();
+    assert_eq!((seen.state, seen.plan.drift.len()), (State::Pending, 0), "{}", render(&seen.plan));
+    assert!(!render(&seen.plan).contains("hand"), "{}", render(&seen.plan));
+
+    conn.execute_batch("ALTER TABLE t ADD COLUMN x TEXT; ALTER TABLE t DROP COLUMN s").unwrap();
+    let seen = status(&conn, &pending).unwrap();
+    assert_eq!(seen.state, State::Drift);
+    assert_eq!(seen.plan.drift, ["table t: column x is new, as schema.sql has it now", "table t: column s is gone"]);
+    let why = &seen.plan.steps[0].why;
+    assert!(why.contains("column s is new (this was changed by hand)"), "{why}");
+    assert!(why.contains("column n is NOT NULL now; CHECK (\"n\" > 0) is new"), "{why}");
+    bring(&mut conn, &pending);
+
+    // Somebody did by hand what schema.sql says now.
+    conn.execute_batch("ALTER TABLE t ADD COLUMN y TEXT").unwrap();
+    let next =
+        schema("CREATE TABLE t (id TEXT PRIMARY KEY, n INTEGER NOT NULL CHECK (n > 0), s TEXT, x TEXT, y TEXT);");
+    let seen = status(&conn, &next).unwrap();
+    assert!(render(&seen.plan).contains("It is as schema.sql wants it all the same"), "{}", render(&seen.plan));
+    bring(&mut conn, &next);
+}
+
+#[test]
+fn times_of_the_host_in_rows_that_are_there_have_to_be_said() {
+    let mut conn = with_rows();
+    let wanted = |more: &str| {
+        format!("CREATE TABLE t (id TEXT PRIMARY KEY, n INTEGER, s TEXT, created_at TIMESTAMP NOT NULL{more});")
+    };
+    let said = refused(&mut conn, &wanted(""), "created_at is NOT NULL").message;
+    let default = " DEFAULT '2000-01-01T00:00:00Z'";
+    assert!(said.contains(&format!("created_at TIMESTAMP NOT NULL{default}")), "{said}");
+    bring(&mut conn, &schema(&wanted(default)));
+    assert_eq!(count(&conn, "t WHERE created_at = '2000-01-01T00:00:00.000Z'"), 4);
+}
+
+#[test]
+fn names_of_what_may_be_lost_are_those_of_all_versions() {
+    let mut conn = with_rows();
+    apply(&mut conn, &schema("CREATE TABLE t (id TEXT PRIMARY KEY);"), &["t.n".into(), "t.s".into()], NOW).unwrap();
+    let names = plan::names(&conn, &schema("CREATE TABLE u (id TEXT PRIMARY KEY);")).unwrap();
+    for name in ["t", "t.n", "t.id", "u", "u.id"] {
+        assert!(names.contains(name), "{name}: {names:?}");
+    }
+    assert!(!names.contains("t.x"));
 }
 
 #[test]

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::ddl::{key_columns, literal, quote, quoted, text_literal};
 use super::plan::Step;
 use super::rename::rename_in;
-use super::rows::Conversion;
+use super::rows::{Conversion, EXACT, digits};
 use super::{Check, Column, ColumnType, HOST_PREFIX, Index, Schema, TENANT, Table, index_name};
 use crate::codec::Value;
 
@@ -148,6 +148,14 @@ pub(super) fn after_rename(table: &Table, was: &str, now: &str) -> Vec<String> {
     sql
 }
 
+/// The shortest text that means the REAL `old`, whole numbers without a point, as scripts write them.
+fn real_text(old: &str) -> String {
+    format!(
+        "CASE WHEN {old} = trunc({old}) AND abs({old}) < 9e18 THEN CAST(CAST({old} AS BIGINT) AS TEXT) \
+         ELSE CAST({old} AS TEXT) END"
+    )
+}
+
 /// See [`super::Dialect::conversion`].
 pub(super) fn conversion(from: ColumnType, to: ColumnType, old: &str) -> Option<Conversion> {
     use ColumnType::{Blob, Boolean, Integer, Json, Real, Text, Timestamp};
@@ -162,13 +170,7 @@ pub(super) fn conversion(from: ColumnType, to: ColumnType, old: &str) -> Option<
             Some(format!("{old} <> trunc({old}) OR {old} NOT BETWEEN -9e18 AND 9e18")),
         ),
         (Integer, Text) => value(format!("CAST({old} AS TEXT)"), None),
-        (Real, Text) => value(
-            format!(
-                "CASE WHEN {old} = trunc({old}) AND abs({old}) < 1e15 THEN CAST(CAST({old} AS BIGINT) AS TEXT) || '.0' \
-                 ELSE CAST({old} AS TEXT) END"
-            ),
-            None,
-        ),
+        (Real, Text) => value(real_text(old), None),
         (Text, Integer) => value(
             format!("CAST({old} AS BIGINT)"),
             Some(format!(
@@ -176,10 +178,18 @@ pub(super) fn conversion(from: ColumnType, to: ColumnType, old: &str) -> Option<
                  -9223372036854775808 AND 9223372036854775807 ELSE {old} IS NOT NULL END"
             )),
         ),
-        (Text, Real) => value(
-            format!("CAST({old} AS DOUBLE PRECISION)"),
-            Some(format!("{old} !~ '^-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]{{1,2}})?$'")),
-        ),
+        (Text, Real) => {
+            let real = format!("CAST({old} AS DOUBLE PRECISION)");
+            let digits = digits(old, &format!("strpos(lower({old}) || 'e', 'e')"));
+            let few = format!("length({digits}) <= {EXACT}");
+            // Short ones alone, so that no cast is out of range.
+            let number = "^-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]{1,2})?$";
+            let same = format!(
+                "CASE WHEN {old} ~ '{number}' AND length({old}) <= 100 THEN {few} OR {old} = {} ELSE FALSE END",
+                real_text(&real)
+            );
+            value(real, Some(format!("{old} IS NOT NULL AND NOT ({same})")))
+        }
         (Boolean, Integer) => value(format!("CAST(CAST({old} AS INTEGER) AS BIGINT)"), None),
         (Integer, Boolean) => value(format!("({old} = 1)"), Some(format!("{old} NOT IN (0, 1)"))),
         (Boolean, Text) => value(format!("CASE {old} WHEN TRUE THEN 'true' WHEN FALSE THEN 'false' END"), None),

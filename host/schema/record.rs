@@ -4,6 +4,7 @@ use super::database::{Database, Dialect, integer, number, text};
 use super::ddl::text_literal;
 use super::{Schema, SchemaError, parse};
 use crate::clock::Millis;
+use crate::codec::Value;
 
 /// The last schema that was applied.
 #[derive(Debug)]
@@ -15,8 +16,8 @@ pub(super) struct Record {
     pub(super) schema: Option<Schema>,
 }
 
-/// The last record, if any schema was ever applied.
-pub(super) fn read(db: &dyn Database) -> Result<Option<Record>, SchemaError> {
+/// Whether anything was ever recorded.
+fn is_there(db: &dyn Database) -> Result<bool, SchemaError> {
     let there = match db.dialect() {
         Dialect::Sqlite => "SELECT 1 FROM sqlite_schema WHERE type = 'table' AND name = '_oncehost_schema'",
         Dialect::Postgres => {
@@ -24,22 +25,38 @@ pub(super) fn read(db: &dyn Database) -> Result<Option<Record>, SchemaError> {
              AND relnamespace = current_schema()::regnamespace"
         }
     };
-    if number(db, there)? == 0 {
+    Ok(number(db, there)? != 0)
+}
+
+/// The schema that a row says; `None` when this version of the host cannot read what an older one wrote.
+fn schema(sql: &Value, shared: &Value) -> Option<Schema> {
+    let shared = text(shared);
+    let shared: Vec<String> = shared.split(' ').filter(|name| !name.is_empty()).map(str::to_owned).collect();
+    parse(&text(sql), &shared).ok()
+}
+
+/// The last record, if any schema was ever applied.
+pub(super) fn read(db: &dyn Database) -> Result<Option<Record>, SchemaError> {
+    if !is_there(db)? {
         return Ok(None);
     }
     let last =
         "SELECT version, applied_at, hash, schema, shared_tables FROM _oncehost_schema ORDER BY version DESC LIMIT 1";
-    let found = db.rows(last)?;
-    Ok(found.first().map(|row| {
-        let shared = text(&row[4]);
-        let shared: Vec<String> = shared.split(' ').filter(|name| !name.is_empty()).map(str::to_owned).collect();
-        Record {
-            version: integer(&row[0]),
-            applied_at: integer(&row[1]),
-            hash: text(&row[2]),
-            schema: parse(&text(&row[3]), &shared).ok(),
-        }
+    Ok(db.rows(last)?.first().map(|row| Record {
+        version: integer(&row[0]),
+        applied_at: integer(&row[1]),
+        hash: text(&row[2]),
+        schema: schema(&row[3], &row[4]),
     }))
+}
+
+/// Every schema that was ever applied.
+pub(super) fn all(db: &dyn Database) -> Result<Vec<Schema>, SchemaError> {
+    if !is_there(db)? {
+        return Ok(Vec::new());
+    }
+    let rows = db.rows("SELECT schema, shared_tables FROM _oncehost_schema ORDER BY version")?;
+    Ok(rows.iter().filter_map(|row| schema(&row[0], &row[1])).collect())
 }
 
 /// Adds a record and gives its version; `db` is in a transaction.

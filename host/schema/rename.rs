@@ -24,44 +24,84 @@ impl OldNames {
     }
 }
 
+/// What the renaming comes to.
+#[derive(Debug, Default)]
+pub(super) struct Renamed {
+    pub(super) old: OldNames,
+    pub(super) steps: Vec<Step>,
+    pub(super) unclear: Vec<Unclear>,
+}
+
+/// A `-- was:` that renames nothing, though its renaming was not done before either.
+#[derive(Debug)]
+pub(super) struct Unclear {
+    /// The name that the table has now.
+    pub(super) table: String,
+    /// The new name of the column; `None` where the table itself is meant.
+    pub(super) column: Option<String>,
+    pub(super) was: String,
+    /// Line of `schema.sql` of what has the comment.
+    pub(super) line: u32,
+    /// Old and new name are both there; otherwise neither is.
+    pub(super) both: bool,
+}
+
+impl Unclear {
+    /// The name that stands beside the comment.
+    pub(super) fn now(&self) -> &str {
+        self.column.as_ref().unwrap_or(&self.table)
+    }
+}
+
 /// Renames in `base` what `wanted` has under another name, and says how the database does the same.
-pub(super) fn apply(dialect: Dialect, base: &mut Schema, wanted: &Schema) -> (OldNames, Vec<Step>) {
-    let mut old = OldNames::default();
-    let mut steps = Vec::new();
+pub(super) fn apply(dialect: Dialect, base: &mut Schema, wanted: &Schema) -> Renamed {
+    let mut done = Renamed::default();
     for table in wanted.tables.values() {
-        let Some(was) = table.was.as_ref().filter(|_| !base.tables.contains_key(&table.name)) else { continue };
+        let Some(was) = &table.was else { continue };
+        let (is_there, was_there) = (base.tables.contains_key(&table.name), base.tables.contains_key(was));
+        if is_there == was_there {
+            let (line, was) = (table.line, was.clone());
+            done.unclear.push(Unclear { table: table.name.clone(), column: None, was, line, both: is_there });
+            continue;
+        }
         let Some(mut found) = base.tables.remove(was) else { continue };
         found.name.clone_from(&table.name);
         base.tables.insert(table.name.clone(), found);
         for key in base.tables.values_mut().flat_map(|other| &mut other.foreign_keys).filter(|key| key.table == *was) {
             key.table.clone_from(&table.name);
         }
-        steps.push(Step::new(
+        done.steps.push(Step::new(
             format!("table {was} is called {} now", table.name),
             vec![format!("ALTER TABLE {} RENAME TO {}", quote(was), quote(&table.name))],
         ));
-        old.tables.insert(table.name.clone(), was.clone());
+        done.old.tables.insert(table.name.clone(), was.clone());
     }
     for table in wanted.tables.values() {
-        for column in &table.columns {
-            let Some(was) = &column.was else { continue };
-            if rename_column(base, &table.name, was, &column.name) {
-                let sql = format!(
-                    "ALTER TABLE {} RENAME COLUMN {} TO {}",
-                    quote(&table.name),
-                    quote(was),
-                    quote(&column.name)
-                );
-                let more = base.tables.get(&table.name).map(|base| dialect.after_rename(base, was, &column.name));
-                steps.push(Step::new(
-                    format!("column {was} of table {} is called {} now", table.name, column.name),
-                    std::iter::once(sql).chain(more.into_iter().flatten()).collect(),
-                ));
-                old.columns.insert((table.name.clone(), column.name.clone()), was.clone());
-            }
+        columns(dialect, base, table, &mut done);
+    }
+    done
+}
+
+/// The renamings of columns of one table, which has its new name already.
+fn columns(dialect: Dialect, base: &mut Schema, table: &Table, done: &mut Renamed) {
+    for column in &table.columns {
+        let (Some(was), Some(before)) = (&column.was, base.tables.get(&table.name)) else { continue };
+        let (is_there, was_there) = (before.column(&column.name).is_some(), before.column(was).is_some());
+        if is_there == was_there {
+            let (line, name) = (column.line, Some(column.name.clone()));
+            let (table, was) = (table.name.clone(), was.clone());
+            done.unclear.push(Unclear { table, column: name, was, line, both: is_there });
+        } else if rename_column(base, &table.name, was, &column.name) {
+            let (table_name, now) = (quote(&table.name), quote(&column.name));
+            let sql = format!("ALTER TABLE {table_name} RENAME COLUMN {} TO {now}", quote(was));
+            let more = base.tables.get(&table.name).map(|base| dialect.after_rename(base, was, &column.name));
+            done.steps.push(Step::new(
+                format!("column {was} of table {} is called {} now", table.name, column.name),
+                std::iter::once(sql).chain(more.into_iter().flatten()).collect(),
+            ));
+            done.old.columns.insert((table.name.clone(), column.name.clone()), was.clone());
         }
     }
-    (old, steps)
 }
 
 /// Renames one column wherever the model names it; `false` when there is nothing to rename.

@@ -19,7 +19,10 @@ fn write(text: &mut String, plan: &Plan) -> std::fmt::Result {
         for line in &plan.drift {
             writeln!(text, "  - {line}")?;
         }
-        writeln!(text, "The steps below bring it back to schema.sql; to keep a change, write it into schema.sql.\n")?;
+        if plan.steps.is_empty() && plan.refusals.is_empty() {
+            return writeln!(text, "It is as schema.sql wants it all the same; `schema apply` takes note of that.");
+        }
+        writeln!(text, "The steps below bring it to schema.sql; to keep a change, write it into schema.sql.\n")?;
     }
     if plan.steps.is_empty() && plan.refusals.is_empty() {
         return writeln!(text, "The database is as schema.sql wants it; there is nothing to do.");

@@ -1,6 +1,6 @@
 //! The text of `schema.sql` in pieces: statements, the elements of a table, and the comments that rename.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use sqlparser::dialect::SQLiteDialect;
 use sqlparser::parser::{Parser, ParserError};
@@ -129,26 +129,47 @@ fn place(message: &str) -> (Option<u64>, String) {
     (line, text.replace("found: EOF", "found: the end"))
 }
 
-/// The `-- was: old_name` comments.
+/// The `-- was: old_name` comments, and `/* was: old_name */`.
 #[derive(Debug, Default)]
 pub(super) struct Renames {
-    /// By line: the old name, and whether nothing else stands on the line.
+    /// By the line on which they end: the old name, and whether nothing else stands on the line.
     comments: BTreeMap<u64, (String, bool)>,
 }
 
 impl Renames {
-    pub(super) fn read(tokens: &[TokenWithSpan]) -> Self {
+    /// Finds the comments that rename; those that only look so are faults, for a renaming that is overlooked loses data.
+    pub(super) fn read(tokens: &[TokenWithSpan], faults: &mut Faults) -> Self {
         let mut comments = BTreeMap::new();
+        let code = |token: &&TokenWithSpan| !matches!(token.token, Token::Whitespace(_) | Token::EOF);
+        let lines: BTreeSet<u64> = tokens.iter().filter(code).map(|token| token.span.start.line).collect();
         for token in tokens {
-            let Token::Whitespace(Whitespace::SingleLineComment { comment, .. }) = &token.token else { continue };
-            if let Some(old) = comment.trim().strip_prefix("was:") {
-                let line = token.span.start.line;
-                let code = |other: &&TokenWithSpan| !matches!(other.token, Token::Whitespace(_) | Token::EOF);
-                let alone = !tokens.iter().filter(code).any(|other| other.span.start.line == line);
-                comments.insert(line, (old.trim().to_owned(), alone));
+            let (text, lines_within) =
+                if let Token::Whitespace(Whitespace::SingleLineComment { comment, .. }) = &token.token {
+                    (comment, 0)
+                } else if let Token::Whitespace(Whitespace::MultiLineComment(comment)) = &token.token {
+                    (comment, comment.matches('\n').count())
+                } else {
+                    continue;
+                };
+            let line = token.span.start.line + u64::try_from(lines_within).unwrap_or_default();
+            let old = match renaming(text) {
+                None => continue,
+                Some(Err(instead)) => {
+                    faults.add(line, instead);
+                    continue;
+                }
+                Some(Ok(old)) => old,
+            };
+            if comments.insert(line, (old, !lines.contains(&line))).is_some() {
+                faults.add(line, "-- was: stands twice on this line: give each column a line of its own");
             }
         }
         Self { comments }
+    }
+
+    /// Whether such a comment stands on `line` itself.
+    pub(super) fn is_on(&self, line: u64) -> bool {
+        self.comments.contains_key(&line)
     }
 
     /// Takes the comment that belongs to what begins on `line`: on the line itself, or alone on the line above.
@@ -168,4 +189,49 @@ impl Renames {
     pub(super) fn left(&self) -> impl Iterator<Item = u64> {
         self.comments.keys().copied()
     }
+}
+
+/// What people write who mean `was:`.
+const ALIKE: [&str; 7] =
+    ["renamed from", "formerly", "previously", "old name", "was called", "was named", "used to be called"];
+
+/// The old name that a comment gives; `None` where it does not rename, an error with the right form where it looks as
+/// if it did.
+fn renaming(comment: &str) -> Option<Result<String, String>> {
+    let text = comment.trim_matches(|one: char| one.is_whitespace() || one == '*');
+    // Letters of ASCII alone change, so places in one text are places in the other.
+    let small = text.to_ascii_lowercase();
+    if let Some(rest) = small.strip_prefix("was") {
+        let rest = text[text.len() - rest.len()..].trim_start();
+        if let Some(name) = rest.strip_prefix([':', '=']) {
+            return Some(old_name(name.trim()));
+        }
+        let apart = text.as_bytes().get(3).is_some_and(u8::is_ascii_whitespace);
+        if apart && is_name(rest) {
+            return Some(Err(format!(
+                "if this is a renaming, write -- was: {rest} with a colon; otherwise use other words"
+            )));
+        }
+    }
+    let alike = ALIKE.iter().find_map(|words| small.strip_prefix(words));
+    let within = small.split_once(" was:").map(|(_, rest)| rest);
+    let rest = alike.or(within)?.trim_start_matches([':', ' ']);
+    is_name(rest).then(|| Err(format!("if this is a renaming, write -- was: {rest} as a comment of its own")))
+}
+
+/// The name at the start of what stands behind `was:`; a remark may follow behind a punctuation mark.
+fn old_name(text: &str) -> Result<String, String> {
+    let end = text.find(|one: char| !one.is_ascii_alphanumeric() && one != '_' && one != '"').unwrap_or(text.len());
+    let (name, rest) = text.split_at(end);
+    let name = name.trim_matches('"');
+    let remark = rest.trim_start();
+    if name.is_empty() || !(remark.is_empty() || remark.starts_with([',', ';', '(', '.', '-'])) {
+        return Err("behind -- was: stands one name, the old one: write -- was: old_name".to_owned());
+    }
+    Ok(name.to_owned())
+}
+
+fn is_name(text: &str) -> bool {
+    text.starts_with(|first: char| first.is_ascii_alphabetic() || first == '_')
+        && text.bytes().all(|byte| byte.is_ascii_alphanumeric() || byte == b'_')
 }

@@ -77,7 +77,9 @@ impl Judge<'_> {
         self.state.grace();
         // An exhausted heap has no room for an error object: the exception is null. So is `throw null`, but
         // then the heap has not grown.
-        if thrown.is_null() && self.hooks.collected(ctx).unwrap_or(true) {
+        // Some built-ins forget to throw at all.
+        let nothing = thrown.type_of() == rquickjs::Type::Uninitialized;
+        if nothing || thrown.is_null() && self.hooks.collected(ctx).unwrap_or(true) {
             return (self.limit(Stop::Memory, None), true);
         }
         match self.thrown(ctx, &thrown) {

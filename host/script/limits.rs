@@ -4,6 +4,11 @@ use std::time::Duration;
 
 use super::{EngineLimits, RunLimits};
 
+/// Bytes between the plugin's limit on its heap, which the prelude looks after (`room.js`), and the engine's own, which is
+/// never to be reached: more than is made between two looks. Blocks of more than 32 MiB come from the system and go back
+/// to it, so that asking for one is cheap.
+pub(super) const SPARE: usize = 64 << 20;
+
 /// Which limit ended a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum Stop {

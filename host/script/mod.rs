@@ -146,8 +146,7 @@ pub struct Call<'a> {
     pub export: &'a str,
     /// The first argument, as JSON text.
     pub input: &'a str,
-    /// The plain members of `ctx` (all but `stableId`), as the text of a JSON object.
-    pub ctx: &'a str,
+    pub ctx: &'a Facts<'a>,
     /// What `Date.now()` says throughout.
     pub now: Millis,
     /// What `Math.random` and `crypto` are seeded from.
@@ -155,6 +154,21 @@ pub struct Call<'a> {
     pub limits: &'a RunLimits,
     /// What `run` says, as the text of a JSON object; `None` outside of flow steps.
     pub step: Option<&'a str>,
+}
+
+/// The plain members of `ctx`: all but `stableId`.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Facts<'a> {
+    pub tenant: &'a str,
+    pub plugin: &'a str,
+    pub action: &'a str,
+    pub invocation: &'a str,
+    /// `ctx.now`
+    pub now: &'a str,
+    pub key: Option<&'a str>,
+    /// `ctx.user` and `ctx.settings`, as JSON text; without it `null` and `{}`.
+    pub user: Option<&'a str>,
+    pub settings: Option<&'a str>,
 }
 
 /// What a handler file exports.

@@ -146,12 +146,14 @@ pub(super) fn build(ctx: &Ctx<'_>, state: &Rc<State>) -> JsResult<Hooks> {
     let natives = natives(ctx, state)?;
     let lockdown: Function<'_> = script(ctx, "lockdown", include_str!("prelude/lockdown.js"))?.call(())?;
     let set_now: Function<'_> = script(ctx, "date", include_str!("prelude/date.js"))?.call((natives.clone(),))?;
-    let hooks: Object<'_> = script(ctx, "host", include_str!("prelude/host.js"))?.call((natives.clone(),))?;
+    let room: Object<'_> = script(ctx, "room", include_str!("prelude/room.js"))?.call((natives.clone(),))?;
+    let with_room = || (natives.clone(), room.clone());
+    let hooks: Object<'_> = script(ctx, "host", include_str!("prelude/host.js"))?.call(with_room())?;
     super::web::add(ctx, &natives, state)?;
-    script(ctx, "web", include_str!("prelude/web.js"))?.call::<_, ()>((natives.clone(),))?;
+    script(ctx, "web", include_str!("prelude/web.js"))?.call::<_, ()>(with_room())?;
     let tools: Object<'_> = hooks.get("tools")?;
     let step: Object<'_> = script(ctx, "step", include_str!("prelude/step.js"))?.call((natives.clone(), tools))?;
-    script(ctx, "guards", include_str!("prelude/guards.js"))?.call::<_, ()>((natives,))?;
+    script(ctx, "guards", include_str!("prelude/guards.js"))?.call::<_, ()>(with_room())?;
     let reached = Array::new(ctx.clone())?;
     reached.set(0, hooks.clone())?;
     reached.set(1, step.clone())?;

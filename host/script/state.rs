@@ -10,7 +10,7 @@ use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
 use rquickjs::{Array, Ctx, Error, Exception, Function, Object, Persistent, Result as JsResult, Value as JsValue};
 
-use super::limits::Stop;
+use super::limits::{SPARE, Stop};
 use super::realm::Hooks;
 use super::values::{from_value, to_value};
 use super::walk::Walk;
@@ -38,9 +38,11 @@ const MOST_ARGUMENT_BYTES: usize = 8 << 20;
 /// Rejections that are remembered one by one.
 const MOST_REJECTIONS: usize = 64;
 
-/// What some operations in a row may take before each of them is looked at; and how many there are in such a row.
-const HEAVY: Duration = Duration::from_millis(1);
-const MOST_HEAVY: i32 = 15;
+/// What some turns in a row may take before each of them is looked at; and how many there are in such a row.
+const LONG: Duration = Duration::from_millis(1);
+const MOST_TURNS: i32 = 63;
+/// Added to what `budget` gives where the heap is to be looked at.
+const LOOK_AT_HEAP: i32 = 1024;
 
 type Kept = Persistent<JsValue<'static>>;
 
@@ -53,6 +55,8 @@ pub(super) struct State {
     stop: Cell<Option<Stop>>,
     /// When the script last asked for a budget, and what it was given.
     asked: Cell<(Option<Instant>, i32)>,
+    /// When the heap was last looked at.
+    weighed: Cell<Option<Instant>>,
     calls: Cell<u32>,
     lines: Cell<u32>,
     random: RefCell<Option<ChaCha8Rng>>,
@@ -81,6 +85,7 @@ impl State {
         self.hits.borrow_mut().clear();
         self.stop.set(None);
         self.asked.set((None, 0));
+        self.weighed.set(Some(Instant::now()));
         self.deadline.set(Instant::now().checked_add(call.limits.time));
     }
 
@@ -102,18 +107,29 @@ impl State {
         self.stop.get()
     }
 
-    /// How many heavy operations may go by until this is asked again: none where they prove to take long. Less than
-    /// none where the run must stop.
+    /// How many turns may go by until this is asked again: none where they prove to take long. Less than none where
+    /// the run must stop.
     fn budget(&self) -> i32 {
         if self.stopped().is_some() {
             return -1;
         }
         let now = Instant::now();
-        let (before, given) = self.asked.replace((Some(now), 0));
-        let long = before.is_none_or(|before| now - before > HEAVY);
-        let next = if long { 0 } else { (given * 2 + 1).min(MOST_HEAVY) };
+        let (before, given) = self.asked.get();
+        let long = before.is_some_and(|before| now - before > LONG);
+        let next = if long { 0 } else { (given * 2 + 1).min(MOST_TURNS) };
         self.asked.set((Some(now), next));
-        next
+        if !long && self.weighed.get().is_some_and(|before| now - before < LONG) {
+            return next;
+        }
+        self.weighed.set(Some(now));
+        next + LOOK_AT_HEAP
+    }
+
+    /// Notes that the heap is over the plugin's limit.
+    fn full(&self) {
+        if self.stop.get().is_none() {
+            self.stop.set(Some(Stop::Memory));
+        }
     }
 
     /// When the run is over, whatever it does.
@@ -388,6 +404,10 @@ pub(super) fn natives<'js>(ctx: &Ctx<'js>, state: &Rc<State>) -> JsResult<Object
     natives.set("room", Function::new(ctx.clone(), move || of.limits.borrow().log_line)?)?;
     let of = state.clone();
     natives.set("budget", Function::new(ctx.clone(), move || of.budget())?)?;
+    let of = state.clone();
+    natives.set("full", Function::new(ctx.clone(), move || of.full())?)?;
+    natives.set("collect", Function::new(ctx.clone(), |ctx: Ctx<'js>| ctx.run_gc())?)?;
+    natives.set("spare", Function::new(ctx.clone(), || SPARE)?)?;
     let of = state.clone();
     natives.set("stopped", Function::new(ctx.clone(), move || of.stopped().is_some())?)?;
     let plain = |value: JsValue<'js>| value.is_array() && !value.is_proxy();

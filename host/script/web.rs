@@ -18,6 +18,7 @@ use super::state::State;
 pub(super) fn add<'js>(ctx: &Ctx<'js>, natives: &Object<'js>, state: &Rc<State>) -> JsResult<()> {
     natives.set("encode", Function::new(ctx.clone(), |text: String| STANDARD.encode(text))?)?;
     natives.set("decode", Function::new(ctx.clone(), decode)?)?;
+    natives.set("parts", Function::new(ctx.clone(), |json: String| parts(&json))?)?;
     natives.set("digest", Function::new(ctx.clone(), digest)?)?;
     let of = state.clone();
     let random_bytes = move |length: usize| STANDARD.encode(of.random_bytes(length.min(65_536)));
@@ -26,6 +27,18 @@ pub(super) fn add<'js>(ctx: &Ctx<'js>, natives: &Object<'js>, state: &Rc<State>)
         url(&text, base.0.flatten().as_deref(), &part, &value)
     };
     natives.set("url", Function::new(ctx.clone(), parsed)?)
+}
+
+/// About how many bytes of heap the value of a JSON text takes.
+fn parts(json: &str) -> usize {
+    let weight = |byte| match byte {
+        b'[' | b'{' => 160,
+        b',' => 24,
+        b':' => 40,
+        b'"' => 16,
+        _ => 1,
+    };
+    json.bytes().map(weight).sum()
 }
 
 /// UTF-8 as text; faults become U+FFFD, or nothing is given if `strict`.

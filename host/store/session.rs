@@ -253,8 +253,19 @@ impl Tx {
     pub fn misfits(&self, wanted: &Schema) -> Result<BTreeMap<String, String>, StoreError> {
         match self {
             Tx::Sqlite(tx) => tx.misfits(wanted),
-            // Its columns have types that refuse other values.
-            Tx::Postgres(_) => Ok(BTreeMap::new()),
+            Tx::Postgres(tx) => tx.misfits(wanted),
+        }
+    }
+
+    /// A number, not negative, that changes when the tables do. On Postgres, where other hosts may change them, it may
+    /// lag behind by a second.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn tables_version(&self) -> Result<i64, StoreError> {
+        match self {
+            Tx::Sqlite(tx) => Ok(tx.tables_version()),
+            Tx::Postgres(tx) => tx.tables_version(),
         }
     }
 

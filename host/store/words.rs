@@ -22,17 +22,36 @@ pub(super) fn duplicate(table: &Table, columns: &[&str]) -> StoreError {
     .with(json!({ "table": table.name, "columns": columns }))
 }
 
-pub(super) fn not_null(table: &Table, columns: &[&str]) -> StoreError {
+/// `columns` are names of scripts.
+pub(super) fn not_null(target: Target<'_>, columns: &[&str]) -> StoreError {
+    let table = target.table;
+    let declared = |name: &&str| table.script_column(name).is_some_and(|column| column.not_null);
+    if !columns.iter().all(declared) {
+        return differs(target, &format!("NOT NULL on {}", columns.join(", ")));
+    }
     StoreError::Constraint(format!("{}: {} is NOT NULL; give it a value", table.name, columns.join(", ")))
         .with(json!({ "table": table.name, "columns": columns, "constraint": "NOT NULL" }))
 }
 
-/// `checks` are conditions, of which one does not hold.
-pub(super) fn check(table: &Table, checks: &[&str]) -> StoreError {
-    let checks: Vec<String> = checks.iter().map(|sql| format!("CHECK ({sql})")).collect();
+/// `meant` are conditions of `schema.sql`, of which one does not hold; without one it is `shown` by the database alone.
+pub(super) fn check(target: Target<'_>, meant: &[&str], shown: &str) -> StoreError {
+    let table = target.table;
+    if meant.is_empty() {
+        return differs(target, &format!("the CHECK {shown}"));
+    }
+    let checks: Vec<String> = meant.iter().map(|sql| format!("CHECK ({sql})")).collect();
     let checks = checks.join(" or ");
     StoreError::Constraint(format!("{}: the row breaks {checks} of schema.sql", table.name))
         .with(json!({ "table": table.name, "constraint": checks }))
+}
+
+/// The database holds rows to `what`, which schema.sql does not say.
+fn differs(target: Target<'_>, what: &str) -> StoreError {
+    StoreError::Schema(format!(
+        "{}: the database has {what}, and schema.sql has not; `oncehost schema plan {}` says whether that is still to be \
+         applied or was changed by other hands",
+        target.table.name, target.plugin
+    ))
 }
 
 pub(super) fn foreign_key(table: &Table) -> StoreError {
@@ -100,6 +119,14 @@ pub(super) fn no_column(dialect: Dialect, target: Target<'_>, missing: &str) -> 
         "table {} has no column {missing} in the database yet; run `oncehost schema apply {plugin}`{does}",
         table.name
     ))
+}
+
+/// One of the host's own tables is not there, whatever the statement was.
+pub(super) fn own_table_gone() -> StoreError {
+    StoreError::Unavailable(
+        "one of the host's own tables was dropped from this database; `oncehost schema plan` says which, and how to go on"
+            .to_owned(),
+    )
 }
 
 pub(super) fn slow(table: &Table) -> StoreError {

@@ -41,13 +41,25 @@ pub fn is_current(path: &Path, text: &str) -> bool {
     fs::read_to_string(path).is_ok_and(|there| there.replace("\r\n", "\n") == text)
 }
 
-/// Brings the types of all plugins up to date, as `dev` does after each reload. Gives what went wrong: full lines.
-pub fn write_all(registry: &Registry) -> Vec<String> {
-    let one = |plugin: &Plugin| {
-        let path = plugin.dir.join(FILE);
-        let failed = write(&path, &author(plugin, registry)).err()?;
-        Some(format!("the types of {} cannot be written to {}: {failed}", plugin.id, path.display()))
+/// Brings the types of all plugins up to date, and those for who calls where `client` names a file, as `dev` does after
+/// each reload. Gives what went wrong: full lines.
+pub fn write_all(registry: &Registry, client: Option<&Path>) -> Vec<String> {
+    let bring = |of: &str, path: &Path, text: &str| {
+        let failed = write(path, text).err()?;
+        Some(format!("the types of {of} cannot be written to {}: {failed}", path.display()))
     };
     // One that does not load any more keeps the types of what serves.
-    registry.plugins.values().filter(|plugin| plugin.dir.is_dir()).filter_map(|plugin| one(plugin)).collect()
+    let plugins = registry.plugins.values().filter(|plugin| plugin.dir.is_dir());
+    let own = |plugin: &Plugin| bring(&plugin.id, &plugin.dir.join(FILE), &author(plugin, registry));
+    let mut failed: Vec<String> = plugins.filter_map(|plugin| own(plugin)).collect();
+    if let Some(path) = client.filter(|_| all_serve(registry)) {
+        failed.extend(bring("the actions", path, &caller(registry.plugins.values().map(AsRef::as_ref))));
+    }
+    failed
+}
+
+/// Whether no plugin is missing: without those of one that never loaded, callers' types would lack what they call.
+fn all_serve(registry: &Registry) -> bool {
+    let serves = |folder: &String| registry.plugins.values().any(|plugin| plugin.folder() == *folder);
+    registry.broken.keys().all(serves)
 }

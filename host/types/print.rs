@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use serde_json::{Map, Value as Json};
 
 /// Which way values of the type go.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum Way {
     /// From a caller: `undefined` is left out on the way.
     In,
@@ -18,6 +18,8 @@ pub(super) enum Way {
 pub(super) struct Printer {
     /// Declarations that belong in front of what was printed, by name.
     pub named: BTreeMap<String, String>,
+    /// What those stand for: prefix, name in the schema, way.
+    known: BTreeMap<(String, String, Way), String>,
 }
 
 /// What all of one schema's parts share.
@@ -63,7 +65,9 @@ impl Printer {
         {
             if let Some(all) = members.get(keyword).and_then(Json::as_array) {
                 let all: Vec<String> = all.iter().map(|part| self.ty(root, part, indent, depth + 1)).collect();
-                parts.push(joined(all.into_iter(), between, none));
+                let several = keyword == "allOf" && all.len() > 1;
+                let all = all.into_iter().map(|part| if several { grouped(&part) } else { part });
+                parts.push(joined(all, between, none));
             }
         }
         parts.retain(|part| part != "unknown");
@@ -127,7 +131,9 @@ impl Printer {
                 Some(Json::Bool(false)) => "never".to_owned(),
                 _ => rest.unwrap_or_else(|| "unknown".to_owned()),
             };
-            return format!("Record<string, {of}>");
+            // A `Record` may not be of the type that it is a part of.
+            let own = of != "never" && of != "unknown" && self.known.values().any(|name| of.contains(name));
+            return if own { format!("{{ [name: string]: {of} }}") } else { format!("Record<string, {of}>") };
         }
         let mut lines: Vec<String> = Vec::new();
         let mut documented = false;
@@ -154,14 +160,20 @@ impl Printer {
         let Some(name) = reference.strip_prefix("#/$defs/") else {
             return self.ty(root, target, indent, depth + 1);
         };
-        let way = if root.way == Way::In { "In" } else { "Out" };
-        let name = identifier(&format!("{}_{name}_{way}", root.prefix));
-        if !self.named.contains_key(&name) {
-            // Its name is taken first, since it may hold itself.
-            self.named.insert(name.clone(), String::new());
-            let ty = self.ty(root, target, 0, depth + 1);
-            self.named.insert(name.clone(), ty);
+        let known = (root.prefix.to_owned(), name.to_owned(), root.way);
+        if let Some(name) = self.known.get(&known) {
+            return name.clone();
         }
+        let way = if root.way == Way::In { "In" } else { "Out" };
+        let mut name = identifier(&format!("{}_{name}_{way}", root.prefix));
+        while self.named.contains_key(&name) {
+            name.push('_');
+        }
+        // Its name is taken first, since it may hold itself.
+        self.known.insert(known, name.clone());
+        self.named.insert(name.clone(), String::new());
+        let ty = self.ty(root, target, 0, depth + 1);
+        self.named.insert(name.clone(), ty);
         name
     }
 }
@@ -223,11 +235,33 @@ fn joined(parts: impl Iterator<Item = String>, between: &str, none: &str) -> Str
 
 /// In parentheses where something stands behind or around it.
 fn grouped(ty: &str) -> String {
-    let plain = ty.starts_with('{') && ty.ends_with('}') && !ty.contains("} |") && !ty.contains("} &");
-    if plain || !ty.contains([' ', '|', '&']) || ty.starts_with("Record<") && !ty.contains(['|', '&']) {
-        return ty.to_owned();
+    if ty.starts_with("readonly ") || is_composed(ty) { format!("({ty})") } else { ty.to_owned() }
+}
+
+/// Whether a type is of several by `|` or `&`, as a whole and not inside of a part.
+fn is_composed(ty: &str) -> bool {
+    let (mut depth, mut rest) = (0_usize, ty.chars());
+    while let Some(letter) = rest.next() {
+        match letter {
+            '{' | '[' | '(' | '<' => depth += 1,
+            '}' | ']' | ')' | '>' => depth = depth.saturating_sub(1),
+            '|' | '&' if depth == 0 => return true,
+            '\'' | '"' => {
+                while let Some(inner) = rest.next().filter(|inner| *inner != letter) {
+                    if inner == '\\' {
+                        rest.next();
+                    }
+                }
+            }
+            // A comment.
+            '/' => {
+                let text = rest.as_str();
+                rest = text.split_once("*/").map_or("", |(_, after)| after).chars();
+            }
+            _ => {}
+        }
     }
-    format!("({ty})")
+    false
 }
 
 fn identifier(text: &str) -> String {

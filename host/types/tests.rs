@@ -37,6 +37,15 @@ fn schemas_are_printed_as_the_types_they_are() {
             "string | { a?: 1 }",
         ),
         (json!({ "allOf": [{ "anyOf": [{ "type": "string" }] }, {}] }), "string & unknown"),
+        (
+            json!({ "allOf": [{ "properties": { "a": {} } }, { "anyOf": [{ "type": "array", "items": { "properties": { "b": {} } } }, { "properties": { "c": {} } }] }] }),
+            "{ a?: unknown } & ({ b?: unknown }[] | { c?: unknown })",
+        ),
+        (
+            json!({ "type": "array", "items": { "anyOf": [{ "type": "array", "items": { "properties": { "b": {} } } }, { "properties": { "c": {} } }] } }),
+            "({ b?: unknown }[] | { c?: unknown })[]",
+        ),
+        (json!({ "type": "array", "items": { "enum": ["a|b'\\\""] } }), "\"a|b'\\\\\\\"\"[]"),
         (json!({ "type": "string", "pattern": "^a", "not": { "const": "b" } }), "string"),
         (json!({ "$ref": "https://example.com/other" }), "unknown"),
         (
@@ -63,6 +72,24 @@ fn types_that_hold_themselves_get_names() {
     assert_eq!(printer.named["orders_orders_get_Tree_Out"], "{ parts?: orders_orders_get_Tree_Out[] }");
     let circle = json!({ "anyOf": [{ "$ref": "#" }] });
     assert!(printed(&circle).contains("unknown"));
+}
+
+#[test]
+fn records_of_what_they_are_a_part_of_are_no_circle() {
+    let json = json!({ "$ref": "#/$defs/Json", "$defs": { "Json": { "anyOf": [
+        { "type": "string" }, { "type": "object", "additionalProperties": { "$ref": "#/$defs/Json" } },
+    ] } } });
+    let mut printer = Printer::default();
+    assert_eq!(printer.print(&json, "p", Way::Out, 0), "p_Json_Out");
+    assert_eq!(printer.named["p_Json_Out"], "string | { [name: string]: p_Json_Out }");
+}
+
+#[test]
+fn types_of_two_actions_never_share_a_name() {
+    let tree = |of: &str| json!({ "$ref": "#/$defs/T", "$defs": { "T": { "properties": { "t": { "$ref": "#/$defs/T" }, "v": { "type": of } } } } });
+    let mut printer = Printer::default();
+    let names = [("a.b", "string"), ("a-b", "number")].map(|(prefix, of)| printer.print(&tree(of), prefix, Way::In, 0));
+    assert!(printer.named[&names[0]].contains("string") && printer.named[&names[1]].contains("number"), "{names:?}");
 }
 
 #[test]

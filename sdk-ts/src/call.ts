@@ -1,7 +1,8 @@
+import { bodyOf } from './body.ts'
 import type { Context } from './context.ts'
-import { asObject, OncehostError, refusal, unavailable } from './errors.ts'
+import { asObject, OncehostError, refusal, strange, unavailable } from './errors.ts'
 import { keyHeader } from './key.ts'
-import { delay, limited, pause, reasonOf } from './patience.ts'
+import { delay, heeding, limited, pause, reasonOf } from './patience.ts'
 
 /** One call, whatever its types. */
 export interface Call {
@@ -34,12 +35,12 @@ export async function call<T>(ctx: Context, given: Call): Promise<Reply<T>> {
   const url = `${ctx.baseUrl}/plugins/${encodeURIComponent(plugin)}/invoke/${encodeURIComponent(action)}`
   const own: Record<string, string> = { 'content-type': 'application/json' }
   if (idempotencyKey !== undefined) own['idempotency-key'] = keyHeader(idempotencyKey)
-  const body = JSON.stringify(input === undefined ? {} : input)
+  const body = bodyOf(input)
   const patient = idempotencyKey !== undefined || given.read === true
   const end = Date.now() + (given.deadline ?? ctx.deadline)
   for (let tries = 1; ; tries += 1) {
     if (signal?.aborted) throw reasonOf(signal)
-    const tried = await attempt<T>(ctx, url, { ...(await ctx.headers()), ...own }, body, end, signal)
+    const tried = await attempt<T>(ctx, url, own, body, end, signal)
     if ('reply' in tried) return { ...tried.reply, tries }
     const wait = delay(ctx, tries, tried.retryAfter)
     if (!patient || !tried.error.retryable || Date.now() + wait >= end) throw tried.error
@@ -51,24 +52,27 @@ type Tried<T> =
   | { reply: Omit<Reply<T>, 'tries'> }
   | { error: OncehostError; retryAfter?: string | null }
 
-/** One request. Throws only the caller's own wish to stop. */
+/** One request. Throws only the caller's own: the wish to stop, and what `token` throws. */
 async function attempt<T>(
   ctx: Context,
   url: string,
-  headers: Record<string, string>,
+  own: Record<string, string>,
   body: string,
   end: number,
   signal: AbortSignal | undefined,
 ): Promise<Tried<T>> {
   const limit = limited(signal, Math.min(ctx.tryTimeout, Math.max(0, end - Date.now())))
+  let asked = false
   try {
+    const headers = { ...(await heeding(ctx.headers(), limit.signal)), ...own }
+    asked = true
     const response = await ctx.fetch(url, { method: 'POST', headers, body, signal: limit.signal })
     const text = await response.text()
     if (!response.ok) return { error: refusal(response, text), retryAfter: response.headers.get('retry-after') }
     const answer = asObject(text)
     const requestId = response.headers.get('x-request-id') ?? undefined
     if (answer === undefined || !('data' in answer)) {
-      return { error: unavailable('the answer is not the host\'s, or was cut off', { status: response.status, requestId }) }
+      return { error: unavailable(strange(response), { status: response.status, requestId }) }
     }
     const expires = response.headers.get('idempotency-expires')
     return {
@@ -81,7 +85,11 @@ async function attempt<T>(
     }
   } catch (cause) {
     if (signal?.aborted) throw reasonOf(signal)
-    return { error: unavailable('no answer came; whether the work was done is for another try under the same key to find out', { cause }) }
+    if (!asked && !limit.signal.aborted) throw cause
+    const message = asked
+      ? 'no answer came; whether the work was done is for another try under the same key to find out'
+      : '`token` gave no credentials in time'
+    return { error: unavailable(message, { cause }) }
   } finally {
     limit.end()
   }

@@ -2,7 +2,10 @@
 export interface ContextOptions {
   /** Where the host is: `https://host.example`, with a path in front of its own where there is one. */
   baseUrl: string | URL
-  /** The credentials, or what gives them; asked on each try, so that one that ran out can be replaced. */
+  /**
+   * The credentials, or what gives them; asked on each try, so that one that ran out can be replaced. What it throws
+   * ends the call, and its time counts as the try's.
+   */
   token?: string | (() => string | null | undefined | Promise<string | null | undefined>) | undefined
   /** Headers of every request, such as `X-Tenant-Id` towards `oncehost dev`. */
   headers?: Readonly<Record<string, string>> | undefined
@@ -30,6 +33,8 @@ export interface Context {
 /** Says once where calls go and who makes them. */
 export function createContext(options: ContextOptions): Context {
   const { token, headers, backoff, deadline = 60_000, tryTimeout = 20_000 } = options
+  // As `fetch` takes them: two of one name would be sent as a list.
+  const own = Object.fromEntries(Object.entries(headers ?? {}).map(([name, value]) => [name.toLowerCase(), value]))
   const baseUrl = String(options.baseUrl).replace(/\/+$/, '')
   if (baseUrl === '' || options.baseUrl === undefined) throw new TypeError('createContext needs a baseUrl, such as https://host.example')
   return {
@@ -41,7 +46,7 @@ export function createContext(options: ContextOptions): Context {
     fetch: options.fetch ?? ((url, init) => globalThis.fetch(url, init)),
     headers: async () => {
       const secret = typeof token === 'function' ? await token() : token
-      return { ...headers, ...(secret ? { authorization: `Bearer ${secret}` } : {}) }
+      return { ...own, ...(secret ? { authorization: `Bearer ${secret}` } : {}) }
     },
   }
 }

@@ -70,16 +70,23 @@ export function unavailable(message: string, facts: ErrorFacts = {}): OncehostEr
   return new OncehostError('UNAVAILABLE', message, { ...facts, retryable: true })
 }
 
+/** What is wrong with an answer that is not the host's, and has no status that would say so. */
+export function strange(response: Response): string {
+  const type = response.headers.get('content-type')
+  return `the answer is not the host's, or was cut off${type ? ` (${type})` : ''}; does baseUrl lead to the host?`
+}
+
 /** The error that a refusing response stands for. */
 export function refusal(response: Response, text: string): OncehostError {
   const { status } = response
   const requestId = response.headers.get('x-request-id') ?? undefined
   const body = asObject(text)
-  if (typeof body?.['error'] === 'string') {
+  // Others say `error`, too; the number is the host's.
+  if (typeof body?.['error'] === 'string' && typeof body['code'] === 'number') {
     return new OncehostError(body['error'], String(body['detail'] ?? body['title']), {
       status,
       requestId,
-      number: Number(body['code']),
+      number: body['code'],
       retryable: body['retryable'] === true,
       fields: body['fields'] as readonly FieldFault[],
       details: body['details'],

@@ -41,6 +41,16 @@ export function pause(milliseconds: number, signal: AbortSignal | undefined): Pr
   })
 }
 
+/** What a promise gives, unless the signal fires before. */
+export function heeding<T>(work: Promise<T>, signal: AbortSignal): Promise<T> {
+  return new Promise((resolve, reject) => {
+    const stop = () => reject(reasonOf(signal))
+    if (signal.aborted) stop()
+    else signal.addEventListener('abort', stop)
+    work.then(resolve, reject)
+  })
+}
+
 /** A signal that follows another one and also fires after a time; `end` lets go of both. */
 export function limited(signal: AbortSignal | undefined, milliseconds: number): { signal: AbortSignal; restart: () => void; end: () => void } {
   const both = new AbortController()

@@ -1,3 +1,4 @@
+import { bodyOf, canonical } from './body.ts'
 import { call } from './call.ts'
 import type { Context } from './context.ts'
 import { OncehostError } from './errors.ts'
@@ -65,6 +66,7 @@ const WEEK = 7 * 24 * 3600 * 1000
 
 /** A {@link KeyStore} in a storage of the browser's, or one of that form. */
 export function keyStore(storage: KeyStorage, { scope = '', keepFor = WEEK }: KeyStoreOptions = {}): KeyStore {
+  if (!storage) throw new TypeError('keyStore needs a storage, such as localStorage; where there is none, anything with its methods')
   const prefix = `oncehost:${encodeURIComponent(scope)}:`
   const forget = ({ key }: Pick<Intent, 'key'>) => storage.removeItem(prefix + key)
 
@@ -85,10 +87,10 @@ export function keyStore(storage: KeyStorage, { scope = '', keepFor = WEEK }: Ke
   /** Notes an intent, unless it is noted already. */
   const keep = (intent: Intent) => {
     const there = read(storage.getItem(prefix + intent.key))
-    const facts = ({ plugin, action, input }: Intent) => JSON.stringify([plugin, action, input])
+    const facts = ({ plugin, action, input }: Intent) => canonical([plugin, action, input])
     if (there === undefined) storage.setItem(prefix + intent.key, JSON.stringify(intent))
     else if (facts(there) !== facts(intent)) {
-      throw new OncehostError('KEY_REUSED', 'an unfinished intent has this key and is another one; use a new key for a new intent')
+      throw new OncehostError('KEY_REUSED', 'an unfinished intent has this key and is another one: resume or forget it, or use a new key for a new intent')
     }
   }
 
@@ -96,7 +98,7 @@ export function keyStore(storage: KeyStorage, { scope = '', keepFor = WEEK }: Ke
     forget,
     async invoke(ctx, plugin, action, input, options) {
       const key = options?.idempotencyKey ?? randomKey()
-      const intent = { key, plugin, action, input, begun: Date.now() }
+      const intent = { key, plugin, action, input: JSON.parse(bodyOf(input)) as unknown, begun: Date.now() }
       keep(intent)
       return alone(prefix + key, () => settle(ctx, intent, options))
     },
@@ -116,6 +118,8 @@ export function keyStore(storage: KeyStorage, { scope = '', keepFor = WEEK }: Ke
 }
 
 function final(error: OncehostError): boolean {
+  // What only something in between has answered, the host never saw.
+  if (error.status > 0 && error.number === 0) return false
   return !error.retryable && !(error.status >= 500) && error.code !== 'UNAUTHENTICATED' && error.code !== 'FORBIDDEN'
 }
 

@@ -1,7 +1,7 @@
 import type { Context } from './context.ts'
-import { asObject, parsed, refusal } from './errors.ts'
+import { asObject, parsed, refusal, strange, unavailable } from './errors.ts'
 import type { TopicName } from './index.ts'
-import { delay, limited, pause } from './patience.ts'
+import { delay, heeding, limited, pause } from './patience.ts'
 
 /** A message that a plugin published. */
 export interface Notification<T = unknown> {
@@ -113,7 +113,7 @@ async function follow(ctx: Context, topics: readonly string[], options: Subscrib
 async function listen(ctx: Context, topics: readonly string[], options: SubscribeOptions, state: State, signal: AbortSignal): Promise<number | undefined> {
   const limit = limited(signal, options.idleTimeout ?? 60_000)
   try {
-    const headers: Record<string, string> = { accept: 'text/event-stream', ...(await ctx.headers()) }
+    const headers: Record<string, string> = { accept: 'text/event-stream', ...(await heeding(ctx.headers(), limit.signal)) }
     if (state.lastEventId !== undefined) headers['last-event-id'] = state.lastEventId
     const url = `${ctx.baseUrl}/notifications?topics=${topics.map(encodeURIComponent).join(',')}`
     const response = await ctx.fetch(url, { headers, signal: limit.signal, cache: 'no-store' })
@@ -122,6 +122,10 @@ async function listen(ctx: Context, topics: readonly string[], options: Subscrib
       if (!error.retryable) throw new Thrown(error)
       options.onError?.(error)
       return delay(ctx, state.tries + 1, response.headers.get('retry-after'))
+    }
+    if (!response.headers.get('content-type')?.startsWith('text/event-stream')) {
+      void response.body.cancel().catch(() => {})
+      throw unavailable(strange(response), { status: response.status })
     }
     options.onOpen?.()
     for await (const message of messages(response.body, limit.restart)) {

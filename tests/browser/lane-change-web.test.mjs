@@ -54,6 +54,7 @@ test('a lost reply is asked for again under the same key', async t => {
   await state(page, 'done').waitFor()
   assert.equal(keys.length, 2)
   assert.equal(keys[0], keys[1])
+  assert.ok((await page.getByRole('status').textContent()).includes(keys[0]), 'the page says what was lost')
   assert.equal(await state(page, 'done').textContent().then(text => text.endsWith(': recorded')), true)
   assert.equal((await recordKeys(page)).length, 1)
 })

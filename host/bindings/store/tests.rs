@@ -131,6 +131,10 @@ impl<D: On> Fixture<D> {
         }
     }
 
+    fn is_postgres(&self) -> bool {
+        matches!(self.database, store::Shared::Postgres(_))
+    }
+
     fn sql(&self, text: &str) {
         match &self.database {
             store::Shared::Sqlite(shared) => shared.lock().execute_batch(text).unwrap(),

@@ -9,7 +9,7 @@ use crate::config::Settings;
 use crate::plugin::{Plugin, Registry};
 use crate::schema::State;
 use crate::store::sqlite::health::{self, Health};
-use crate::store::{Database, Stores};
+use crate::store::{Stores, tables};
 
 /// Expired records that may wait between two clearings.
 const WAITING: i64 = 100_000;
@@ -100,26 +100,27 @@ fn tables(settings: &Settings, plugin: &Plugin) -> Option<Finding> {
     if plugin.schema.tables.is_empty() {
         return None;
     }
-    let state = match Stores::new(settings).ok()?.plugin(&plugin.id) {
-        Database::Sqlite(path) if !path.exists() => None,
-        Database::Sqlite(path) => Some(health::tables(&path, &plugin.schema)),
-        Database::Postgres(place, id) => server::tables(&place, &id, &plugin.schema)?,
-    };
     let (id, flags) = (&plugin.id, flags(settings, &["plugins", "data"]));
     let plan = format!("oncehost schema plan {id}{flags}");
     let apply = format!("run `{plan}` to see the changes, and `oncehost schema apply {id}{flags}`");
-    match state {
-        None => Some(Finding::fail("tables", "its tables are not there yet", apply)),
-        Some(Ok(State::Equal)) => None,
-        Some(Ok(State::Pending)) => {
-            Some(Finding::fail("tables", "schema.sql wants changes that were not applied", apply))
+    let database = Stores::new(settings).ok()?.plugin(id);
+    let looked = server::aside(|| tables::status(&database, &plugin.schema))?;
+    // What keeps it from being read is said of the database.
+    let status = looked.ok()?;
+    let missing = status.plan.drift.iter().find(|what| what.contains("_oncehost_"));
+    match status.state {
+        State::Equal => None,
+        State::Pending if status.version.is_none() => {
+            Some(Finding::fail("tables", "its tables are not there yet", apply))
         }
-        Some(Ok(State::Drift)) => {
-            let text = "its tables were changed by other hands since the last apply";
-            Some(Finding::warn("tables", text, format!("run `{plan}` to see what differs")))
+        State::Pending => Some(Finding::fail("tables", "schema.sql wants changes that were not applied", apply)),
+        State::Drift => {
+            let fix = format!("run `{plan}` to see what differs, and how to go on");
+            Some(match missing {
+                Some(what) => Finding::fail("tables", format!("{what}: it was dropped by other hands"), fix),
+                None => Finding::warn("tables", "its tables were changed by other hands since the last apply", fix),
+            })
         }
-        // What keeps it from being read is said of the database.
-        Some(Err(_)) => None,
     }
 }
 

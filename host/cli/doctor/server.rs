@@ -1,13 +1,10 @@
 //! The database on a server.
 
-use std::sync::Arc;
-
 use super::Finding;
 use crate::clock::{Millis, millis};
 use crate::config::Settings;
-use crate::schema::{Schema, State};
-use crate::store::postgres::{self, Health, Server};
-use crate::store::{Access, Database, StoreError, Stores, tables as stored};
+use crate::store::postgres::{self, Health};
+use crate::store::{StoreError, Stores};
 
 /// How far the server's clock may be from this machine's before somebody should look, in milliseconds.
 const APART: Millis = 1_000;
@@ -15,7 +12,7 @@ const APART: Millis = 1_000;
 const OLDEST: i32 = 140_000;
 
 /// Does what waits for the database, beside the runtime that this command runs on.
-fn aside<R: Send>(work: impl FnOnce() -> R + Send) -> Option<R> {
+pub(super) fn aside<R: Send>(work: impl FnOnce() -> R + Send) -> Option<R> {
     std::thread::scope(|scope| scope.spawn(work).join().ok())
 }
 
@@ -128,20 +125,6 @@ fn durable(health: &Health) -> Vec<Finding> {
         findings.push(Finding::ok("durability", text));
     }
     findings
-}
-
-/// How a plugin's tables are; inside `None` where it has no schema yet, `None` where they cannot be looked at.
-#[expect(clippy::option_option, reason = "the inner one is an answer")]
-pub(super) fn tables(server: &Arc<Server>, id: &str, wanted: &Schema) -> Option<Option<Result<State, StoreError>>> {
-    aside(|| {
-        let there = server.plugins().ok()?.iter().any(|plugin| plugin == id);
-        Some(there.then(|| {
-            let shared = Database::Postgres(server.clone(), id.to_owned()).open(Access::Read)?;
-            let status = stored::status(&shared, wanted);
-            status.map(|status| status.state).map_err(|error| StoreError::Unavailable(error.to_string()))
-        }))
-    })
-    .flatten()
 }
 
 #[cfg(test)]

@@ -61,7 +61,12 @@ pub(super) fn constant(expression: &Expression<'_>) -> Option<Ty> {
     if let Some(value) = literal(expression) {
         return Some(Ty { kind: Kind::Literal(value), at });
     }
-    let Expression::TSAsExpression(it) = expression else { return None };
+    let it = match expression {
+        Expression::TSAsExpression(it) => it,
+        Expression::TSSatisfiesExpression(it) => return constant(&it.expression),
+        Expression::ParenthesizedExpression(it) => return constant(&it.expression),
+        _ => return None,
+    };
     let TSType::TSTypeReference(reference) = &it.type_annotation else { return None };
     let TSTypeName::IdentifierReference(name) = &reference.type_name else { return None };
     if name.name == "const" { fixed(&it.expression) } else { None }

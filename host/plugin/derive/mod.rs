@@ -1,6 +1,7 @@
 //! JSON Schemas from the TypeScript types of `handle`: what it takes is checked before it runs, and what it gives is for
 //! those who call. What cannot be derived is said with its place, and then there is no schema at all, never half of one.
 
+mod combine;
 mod literals;
 mod read;
 mod resolve;

@@ -6,10 +6,10 @@ use std::collections::HashMap;
 
 use oxc::allocator::Allocator;
 use oxc::ast::ast::{
-    BindingPattern, Comment, Declaration, Expression, FormalParameters, Function, ImportDeclarationSpecifier,
-    PropertyKey, Statement, TSEnumDeclaration, TSEnumMemberName, TSInterfaceDeclaration, TSSignature, TSTupleElement,
-    TSType, TSTypeAliasDeclaration, TSTypeAnnotation, TSTypeName, TSTypeOperatorOperator, TSTypeParameterDeclaration,
-    TSTypeQueryExprName, VariableDeclaration, VariableDeclarationKind,
+    BindingPattern, Comment, Declaration, ExportDefaultDeclarationKind, Expression, FormalParameters, Function,
+    ImportDeclarationSpecifier, PropertyKey, Statement, TSEnumDeclaration, TSEnumMemberName, TSInterfaceDeclaration,
+    TSSignature, TSTupleElement, TSType, TSTypeAliasDeclaration, TSTypeAnnotation, TSTypeName, TSTypeOperatorOperator,
+    TSTypeParameterDeclaration, TSTypeQueryExprName, VariableDeclaration, VariableDeclarationKind,
 };
 use oxc::parser::Parser;
 use oxc::span::{GetSpan, SourceType};
@@ -163,6 +163,15 @@ impl Reader<'_> {
             for name in self.declaration(&export.declaration, export.span.start) {
                 self.file.exports.insert(name.clone(), name);
             }
+        } else if let Statement::ExportDefaultDeclaration(export) = statement {
+            let name = match &export.declaration {
+                ExportDefaultDeclarationKind::TSInterfaceDeclaration(it) => {
+                    self.interface(it, self.doc(export.span.start))
+                }
+                ExportDefaultDeclarationKind::Identifier(it) => it.name.to_string(),
+                _ => return,
+            };
+            self.file.exports.insert("default".to_owned(), name);
         } else if let Some(declaration) = statement.as_declaration() {
             self.declaration(declaration, statement.span().start);
         }
@@ -295,7 +304,10 @@ impl Reader<'_> {
     }
 
     fn takes(&self, parameters: &FormalParameters<'_>) -> Option<Parameter> {
-        let first = parameters.items.first()?;
+        let Some(first) = parameters.items.first() else {
+            // `...all` is a parameter, too.
+            return parameters.rest.as_ref().map(|rest| Parameter { ty: None, at: rest.span().start });
+        };
         let ty = first.type_annotation.as_ref().map(|it| self.annotation(it));
         Some(Parameter { ty, at: first.span.start })
     }
@@ -396,8 +408,9 @@ impl Reader<'_> {
             TSType::TSMappedType(_) => Kind::Other("a mapped type; use Record, Partial, Pick or Omit"),
             TSType::TSImportType(_) => Kind::Other("an `import(…)`; import the type at the top"),
             TSType::TSThisType(_) => Kind::Other("`this`"),
+            // What a rest is of: `...names: string[]`.
+            TSType::TSNamedTupleMember(it) => return self.item(&it.element_type).ty,
             TSType::TSIntrinsicKeyword(_)
-            | TSType::TSNamedTupleMember(_)
             | TSType::TSTypePredicate(_)
             | TSType::JSDocNullableType(_)
             | TSType::JSDocNonNullableType(_)

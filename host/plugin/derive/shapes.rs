@@ -4,6 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value as Json, json};
 
+use super::combine::{changed, intersection, literals, one_of, properties, union, without_null};
 use super::read::{Item, Kind, Members, Named, Ty};
 use super::resolve::{Files, Found};
 use super::{Refused, Way, rows, tags, typed};
@@ -21,14 +22,17 @@ pub(super) struct Shapes<'s> {
     files: &'s mut Files,
     tables: &'s Schema,
     way: Way,
-    /// Names that are being worked on, with whether one of them was met inside of itself.
-    open: Vec<(usize, String, bool)>,
+    /// Declarations that are being worked on, with whether one of them was met inside of itself.
+    open: Vec<(Declared, bool)>,
     /// Schemas of names that hold themselves.
     defs: Map<String, Json>,
-    /// Those names and their files, in the order in which they were met.
-    named: Vec<(usize, String)>,
+    /// What those are called, in the order in which they were met.
+    named: Vec<Declared>,
     depth: usize,
 }
+
+/// A declaration: its file, its name, and what its type parameters stand for.
+type Declared = (usize, String, Vec<Json>);
 
 type Shape = Result<Json, Refused>;
 
@@ -104,7 +108,7 @@ impl<'s> Shapes<'s> {
             }
             Kind::Intersection(parts) => {
                 let parts = parts.iter().map(|ty| self.shape(file, ty, scope)).collect::<Result<Vec<_>, _>>()?;
-                intersection(parts)
+                return self.all(file, ty.at, parts);
             }
             Kind::Named(name, arguments) => self.named(file, ty.at, name, arguments, scope)?,
             Kind::Access(object, index) => self.access(file, ty.at, object, index, scope)?,
@@ -158,7 +162,13 @@ impl<'s> Shapes<'s> {
         let (mut properties, mut required) = (Map::new(), Vec::new());
         for member in &members.named {
             let (ty, undefined) = defined(&member.ty);
-            let Some(ty) = ty else { continue };
+            let Some(ty) = ty else {
+                // Only `undefined`: it is never there.
+                if self.way == Way::In {
+                    properties.insert(member.name.clone(), json!(false));
+                }
+                continue;
+            };
             let schema = self.shape(file, &ty, scope)?;
             let schema = match tags::add(&member.doc, schema) {
                 Ok(schema) => schema,
@@ -200,10 +210,10 @@ impl<'s> Shapes<'s> {
 
     /// The type that a declaration gives for these arguments.
     fn declared(&mut self, home: usize, name: &str, named: &Named, arguments: Vec<Json>) -> Shape {
-        let plain = arguments.is_empty();
-        if plain && let Some(open) = self.open.iter_mut().find(|(file, open, _)| *file == home && open == name) {
-            open.2 = true;
-            return Ok(json!({ "$ref": format!("#/$defs/{}", self.def(home, name)) }));
+        let declared = (home, name.to_owned(), arguments.clone());
+        if let Some(open) = self.open.iter_mut().find(|(open, _)| *open == declared) {
+            open.1 = true;
+            return Ok(json!({ "$ref": format!("#/$defs/{}", self.def(declared)) }));
         }
         let mut scope = Scope::new();
         let mut given = arguments.into_iter();
@@ -215,16 +225,14 @@ impl<'s> Shapes<'s> {
             };
             scope.insert(parameter.clone(), value);
         }
-        if plain {
-            self.open.push((home, name.to_owned(), false));
-        }
+        self.open.push((declared.clone(), false));
         let shape = self.body(home, name, named, &scope);
-        let met = plain && self.open.pop().is_some_and(|(.., met)| met);
+        let met = self.open.pop().is_some_and(|(_, met)| met);
         let shape = shape?;
         if !met {
             return Ok(shape);
         }
-        let def = self.def(home, name);
+        let def = self.def(declared);
         self.defs.insert(def.clone(), shape);
         Ok(json!({ "$ref": format!("#/$defs/{def}") }))
     }
@@ -232,23 +240,34 @@ impl<'s> Shapes<'s> {
     fn body(&mut self, home: usize, name: &str, named: &Named, scope: &Scope) -> Shape {
         let mut parts = named.extends.iter().map(|ty| self.shape(home, ty, scope)).collect::<Result<Vec<_>, _>>()?;
         parts.push(self.shape(home, &named.ty, scope)?);
-        let shape = if parts.len() == 1 { parts.remove(0) } else { intersection(parts) };
+        let shape = if parts.len() == 1 { parts.remove(0) } else { self.all(home, named.ty.at, parts)? };
         match tags::add(&named.doc, shape) {
             Ok(shape) => Ok(shape),
             Err(why) => self.refuse(home, named.ty.at, format!("`{name}` {why}")),
         }
     }
 
-    /// The name under which a declaration stands in `$defs`: its own, with a number where files share it.
-    fn def(&mut self, home: usize, name: &str) -> String {
-        let at = self.named.iter().position(|it| *it == (home, name.to_owned())).unwrap_or_else(|| {
-            self.named.push((home, name.to_owned()));
-            self.named.len() - 1
-        });
-        match self.named[..at].iter().filter(|(_, other)| other == name).count() {
-            0 => name.to_owned(),
-            others => format!("{name}_{}", others + 1),
+    /// All of several at once.
+    fn all(&self, file: usize, at: u32, parts: Vec<Json>) -> Shape {
+        match intersection(parts) {
+            Some(schema) => Ok(schema),
+            None => self.refuse(
+                file,
+                at,
+                "no JSON value is all of these at once: write the type that a call carries, without a brand",
+            ),
         }
+    }
+
+    /// The name under which a declaration stands in `$defs`: its own, with a number where several share it.
+    fn def(&mut self, declared: Declared) -> String {
+        let at = self.named.iter().position(|it| *it == declared).unwrap_or(self.named.len());
+        let name = declared.1.clone();
+        let others = self.named[..at].iter().filter(|(_, other, _)| *other == name).count();
+        if at == self.named.len() {
+            self.named.push(declared);
+        }
+        if others == 0 { name } else { format!("{name}_{}", others + 1) }
     }
 
     fn of_sdk(&mut self, file: usize, at: u32, name: &str, arguments: &[Ty]) -> Shape {
@@ -293,6 +312,7 @@ impl<'s> Shapes<'s> {
                     None => self.refuse(file, at, format!("`{name}` is known only of types with named members")),
                 }
             }
+            ("Exclude", Some(from), Some(what)) if what == typed("null") => Ok(without_null(from)),
             ("Exclude" | "Extract", Some(from), Some(what)) => match (literals(&from), literals(&what)) {
                 (Some(from), Some(what)) => {
                     let keep = from.into_iter().filter(|value| what.contains(value) == (name == "Extract"));
@@ -346,148 +366,4 @@ fn defined(ty: &Ty) -> (Option<Ty>, bool) {
     let kept: Vec<Ty> = options.iter().filter(|ty| !matches!(ty.kind, Kind::Undefined)).cloned().collect();
     let undefined = kept.len() < options.len();
     (Some(Ty { kind: Kind::Union(kept), at: ty.at }), undefined)
-}
-
-fn properties(schema: &Json) -> Option<&Map<String, Json>> {
-    schema.get("properties").and_then(Json::as_object)
-}
-
-/// The values of a schema that is a choice of literals.
-fn literals(schema: &Json) -> Option<Vec<Json>> {
-    if let Some(value) = schema.get("const") {
-        return Some(vec![value.clone()]);
-    }
-    schema.get("enum").and_then(Json::as_array).cloned()
-}
-
-/// A choice of literals.
-fn one_of(mut values: Vec<Json>) -> Json {
-    if values.len() == 1 {
-        return json!({ "const": values.remove(0) });
-    }
-    json!({ "enum": values })
-}
-
-/// The kinds of a schema that says nothing but those.
-fn kinds(schema: &Json) -> Option<Vec<Json>> {
-    let members = schema.as_object().filter(|members| members.len() == 1)?;
-    let kinds = members.get("type")?;
-    Some(kinds.as_array().cloned().unwrap_or_else(|| vec![kinds.clone()]))
-}
-
-/// One of several.
-fn union(options: Vec<Json>) -> Json {
-    let mut flat: Vec<Json> = Vec::new();
-    for option in options {
-        // A choice inside of a choice is the same choice.
-        let inner = option.as_object().filter(|members| members.len() == 1).and_then(|members| members.get("anyOf"));
-        match inner.and_then(Json::as_array) {
-            Some(inner) => flat.extend(inner.iter().cloned()),
-            None => flat.push(option),
-        }
-    }
-    let mut seen = Vec::new();
-    flat.retain(|option| {
-        !seen.contains(option) && {
-            seen.push(option.clone());
-            true
-        }
-    });
-    if flat.iter().any(|option| *option == json!({})) {
-        return json!({});
-    }
-    flat.retain(|option| *option != json!(false));
-    if flat.len() == 1 {
-        return flat.remove(0);
-    }
-    let null = typed("null");
-    let values = |option: &Json| if *option == null { Some(vec![Json::Null]) } else { literals(option) };
-    if let Some(values) = flat.iter().map(values).collect::<Option<Vec<_>>>()
-        && flat.iter().any(|option| *option != null)
-    {
-        return one_of(values.concat());
-    }
-    if let Some(all) = flat.iter().map(kinds).collect::<Option<Vec<_>>>() {
-        let mut all = all.concat();
-        let mut seen = Vec::new();
-        all.retain(|kind| {
-            !seen.contains(kind) && {
-                seen.push(kind.clone());
-                true
-            }
-        });
-        return json!({ "type": all });
-    }
-    json!({ "anyOf": flat })
-}
-
-/// All of several: objects are put together.
-fn intersection(parts: Vec<Json>) -> Json {
-    let plain = |part: &Json| {
-        let known = ["type", "properties", "required", "description"];
-        part.get("type") == Some(&json!("object"))
-            && part.as_object().is_some_and(|members| members.keys().all(|key| known.contains(&key.as_str())))
-    };
-    if !parts.iter().all(plain) {
-        return json!({ "allOf": parts });
-    }
-    let (mut named, mut required) = (Map::new(), Vec::new());
-    for part in &parts {
-        for (name, schema) in properties(part).into_iter().flatten() {
-            let both = match named.remove(name) {
-                Some(before) if before != *schema => json!({ "allOf": [before, schema] }),
-                _ => schema.clone(),
-            };
-            named.insert(name.clone(), both);
-        }
-        for name in part.get("required").and_then(Json::as_array).into_iter().flatten() {
-            if !required.contains(name) {
-                required.push(name.clone());
-            }
-        }
-    }
-    let mut schema = json!({ "type": "object", "properties": named });
-    if !required.is_empty() {
-        schema["required"] = Json::Array(required);
-    }
-    schema
-}
-
-fn without_null(mut schema: Json) -> Json {
-    let is_null = |it: &Json| *it == typed("null") || *it == json!("null") || it.is_null();
-    for list in ["anyOf", "enum", "type"] {
-        if let Some(all) = schema.get_mut(list).and_then(Json::as_array_mut) {
-            all.retain(|it| !is_null(it));
-        }
-    }
-    schema
-}
-
-/// `Partial`, `Required`, `Pick` and `Omit`.
-fn changed(how: &str, object: &Json, keys: Option<&Json>) -> Option<Json> {
-    let named = properties(object)?;
-    let empty = Vec::new();
-    let required = object.get("required").and_then(Json::as_array).unwrap_or(&empty);
-    let keep = |name: &str| match (how, keys.and_then(literals)) {
-        ("Pick", Some(names)) => names.contains(&json!(name)),
-        ("Omit", Some(names)) => !names.contains(&json!(name)),
-        _ => true,
-    };
-    let needed = |name: &str| match how {
-        "Partial" => false,
-        "Required" => true,
-        _ => required.contains(&json!(name)),
-    };
-    let kept: Map<String, Json> =
-        named.iter().filter(|(name, _)| keep(name)).map(|(name, schema)| (name.clone(), schema.clone())).collect();
-    let required: Vec<&String> = kept.keys().filter(|name| needed(name)).collect();
-    let mut schema = object.clone();
-    let members = schema.as_object_mut()?;
-    if required.is_empty() {
-        members.remove("required");
-    } else {
-        members.insert("required".to_owned(), json!(required));
-    }
-    members.insert("properties".to_owned(), Json::Object(kept));
-    Some(schema)
 }

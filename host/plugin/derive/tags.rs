@@ -2,6 +2,7 @@
 
 use serde_json::{Map, Value as Json};
 
+use super::combine::close;
 use crate::suggest;
 
 /// What a comment says.
@@ -68,9 +69,16 @@ pub(super) fn read(comment: &str) -> Doc {
                     let (name, rest) = tag.split_once(char::is_whitespace).unwrap_or((tag, ""));
                     doc.tags.push((name.to_owned(), rest.trim().to_owned()));
                 }
-                None if doc.tags.is_empty() => text.push(part.trim()),
-                // The further lines of a tag's text.
-                None => {}
+                None => match doc.tags.last_mut() {
+                    None => text.push(part.trim()),
+                    // An example may stand in the lines below its tag, as code.
+                    Some((tag, rest)) if tag == "example" && !part.starts_with("```") => {
+                        rest.push('\n');
+                        rest.push_str(part);
+                    }
+                    // The further lines of a tag's text.
+                    Some(_) => {}
+                },
             }
         }
     }
@@ -106,6 +114,12 @@ pub(super) fn add(doc: &Doc, mut schema: Json) -> Result<Json, String> {
             }
             return Err(format!("has the tag `@{name}`, which says nothing here{near}"));
         };
+        // One in prose, or of how to call, is for readers.
+        let example_in_lines = *keyword == "example" && (text.is_empty() || text.contains('\n'));
+        let text = text.trim();
+        if example_in_lines && serde_json::from_str::<Json>(text).is_err() {
+            continue;
+        }
         let value = value(keyword, *kind, text)?;
         if holds_of.is_empty() {
             let (keyword, value) =
@@ -114,6 +128,11 @@ pub(super) fn add(doc: &Doc, mut schema: Json) -> Result<Json, String> {
                 (Some(Json::Array(all)), Json::Array(more)) => all.extend(more),
                 (_, value) => drop(about.insert(keyword.to_owned(), value)),
             }
+        } else if *keyword == "additionalProperties" && value == Json::Bool(false) {
+            if !holds_objects(&schema) {
+                return Err("has the tag `@additionalProperties`, which holds of objects only".to_owned());
+            }
+            close(&mut schema);
         } else if !constrain(&mut schema, keyword, &value, holds_of) {
             let of = holds_of.first().copied().unwrap_or_default();
             return Err(format!("has the tag `@{name}`, which holds of {of}s only"));
@@ -153,6 +172,15 @@ fn value(name: &str, kind: Value, text: &str) -> Result<Json, String> {
         Value::Json if name == "example" => Ok(serde_json::from_str(text).unwrap_or_else(|_| Json::from(text))),
         Value::Json => serde_json::from_str(text).map_err(|_| wrong("a JSON value after it")),
     }
+}
+
+/// Whether an object may be of this schema.
+fn holds_objects(schema: &Json) -> bool {
+    let all = ["anyOf", "allOf"].iter().filter_map(|list| schema.get(*list)?.as_array()).flatten();
+    let here = schema
+        .get("type")
+        .is_some_and(|kind| kind == "object" || kind.as_array().is_some_and(|all| all.contains(&"object".into())));
+    here || schema.get("$ref").is_some() || all.into_iter().any(holds_objects)
 }
 
 /// Adds a keyword wherever the schema has a type that it holds of; gives whether there was one.

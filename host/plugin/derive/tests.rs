@@ -118,6 +118,7 @@ fn arrays_and_tuples() {
     let rest =
         json!({ "type": "array", "minItems": 1, "items": { "type": "number" }, "prefixItems": [{ "type": "string" }] });
     assert_eq!(input("[string, ...number[]]", ""), rest);
+    assert_eq!(input("[first: string, ...rest: number[]]", ""), rest);
 }
 
 #[test]
@@ -151,6 +152,11 @@ fn helper_types_of_the_language() {
     assert_eq!(input("A['a']", base), json!({ "type": "string" }));
     assert_eq!(input("NonNullable<string | null>", base), json!({ "type": ["string"] }));
     assert_eq!(input("Exclude<'a' | 'b', 'a'>", base), json!({ "const": "b" }));
+    assert_eq!(
+        input("Exclude<A['a'] | 1 | null, null>", base),
+        json!({ "anyOf": [{ "type": "string" }, { "const": 1 }] })
+    );
+    assert_eq!(input("NonNullable<1[] | null>", base), json!({ "type": "array", "items": { "const": 1 } }));
     let page = json!({ "type": "object", "properties": { "items": { "type": "array", "items": { "type": "number" } }, "next": { "type": ["string", "null"] } }, "required": ["items", "next"] });
     assert_eq!(input("Page<number>", base), page);
 }
@@ -193,6 +199,22 @@ fn types_are_followed_through_the_plugin_s_files() {
     let order = json!({ "type": "object", "properties": { "lines": { "type": "array", "items": line }, "limit": { "const": "low" } }, "required": ["lines", "limit"] });
     let want = json!({ "type": "object", "properties": { "order": order, "unit": { "const": "kg" } }, "required": ["order", "unit"] });
     assert_eq!(found.input.unwrap().unwrap(), want);
+}
+
+#[test]
+fn default_exports_are_followed() {
+    let of = |text: &str| {
+        let handler = "import type It from './b'\nexport function handle(input: It) {}";
+        derived(&[("a.ts", handler), ("b.ts", text)]).input.unwrap().unwrap()
+    };
+    let want = json!({ "type": "object", "properties": { "a": { "const": 1 } }, "required": ["a"] });
+    for text in [
+        "export default interface It { a: 1 }",
+        "interface B { a: 1 }\nexport default B",
+        "type B = { a: 1 }\nexport { type B as default }",
+    ] {
+        assert_eq!(of(text), want, "{text}");
+    }
 }
 
 #[test]
@@ -285,4 +307,87 @@ fn what_leaves_a_script_is_what_json_makes_of_it() {
     assert_eq!(output("string | undefined", ""), json!({ "type": ["string", "null"] }));
     assert_eq!(output("void", ""), json!({ "type": "null" }));
     assert!(derived(&[("a.ts", "export function handle() { return 1 }")]).output.is_none());
+}
+
+#[test]
+fn closed_types_stay_closed_around_what_is_added_to_them() {
+    let closed = "/** @additionalProperties false */ interface A { a: string }\ninterface B extends A { b: string }\n\
+                  type Either = { kind: 1 } | { kind: 2; x: string }\n/** @additionalProperties false */ type C = { c: string } & Either";
+    for ty in ["B", "A & { b: string }"] {
+        let schema = input(ty, closed);
+        assert!(fits(&schema, &json!({ "a": "", "b": "" })), "{ty}: {schema}");
+        assert!(!fits(&schema, &json!({ "a": "", "b": "", "c": "" })), "{ty}: {schema}");
+    }
+    let schema = input("C", closed);
+    assert!(fits(&schema, &json!({ "c": "", "kind": 2, "x": "" })), "{schema}");
+    assert!(!fits(&schema, &json!({ "c": "", "kind": 1, "x": "" })), "{schema}");
+    let tree = "/** @additionalProperties false */ type Open = { a: string; next?: Open } & { b: string }";
+    assert!(fits(&input("Open", tree), &json!({ "a": "", "b": "", "next": { "a": "", "b": "" } })));
+}
+
+/// Whether a value is of a schema.
+fn fits(schema: &Json, value: &Json) -> bool {
+    jsonschema::validator_for(schema).unwrap().is_valid(value)
+}
+
+#[test]
+fn generics_that_hold_themselves_are_references() {
+    let schema =
+        input("{ texts: Tree<string>; counts: Tree<number> }", "interface Tree<T> { value: T; children: Tree<T>[] }");
+    let tree = |value: Json| json!({ "value": value, "children": [{ "value": value, "children": [] }] });
+    assert!(fits(&schema, &json!({ "texts": tree(json!("a")), "counts": tree(json!(1)) })), "{schema}");
+    assert!(!fits(&schema, &json!({ "texts": tree(json!(1)), "counts": tree(json!(1)) })));
+}
+
+#[test]
+fn member_that_is_only_undefined_may_not_be_there() {
+    let schema = input("{ a: string; b?: undefined } | { b: string; a?: never }", "");
+    assert!(fits(&schema, &json!({ "a": "" })) && fits(&schema, &json!({ "b": "" })));
+    assert!(!fits(&schema, &json!({ "a": "", "b": "" })), "{schema}");
+}
+
+#[test]
+fn empty_object_type_adds_nothing_to_what_it_is_combined_with() {
+    let schema = input("'a' | 'b' | (string & {})", "");
+    assert!(fits(&schema, &json!("z")) && !fits(&schema, &json!(1)), "{schema}");
+}
+
+#[test]
+fn brands_that_no_json_value_has_are_told_of() {
+    for ty in ["string & { readonly __brand: 'Id' }", "number & string", "string[] & { length: 2 }"] {
+        assert!(refused(ty, "").contains("without a brand"), "{ty}");
+    }
+    assert!(refused("A", "interface A extends Array<string> { x: 1 }").contains("no JSON value"));
+}
+
+#[test]
+fn constants_may_say_what_they_satisfy() {
+    let kinds = "const KINDS = ['x', 'y'] as const satisfies readonly string[]";
+    assert_eq!(input("(typeof KINDS)[number]", kinds), json!({ "enum": ["x", "y"] }));
+}
+
+#[test]
+fn parameters_in_a_rest_have_no_type_of_their_own() {
+    let found = derived(&[("a.ts", "export function handle(...all: [{ a: string }]) {}")]);
+    assert!(found.input.unwrap().unwrap_err().message.contains("has no type"));
+}
+
+#[test]
+fn tags_of_documentation_tools_are_passed_over() {
+    for tag in "alpha author beta callback class deprecated defaultValue description enum experimental fires function ignore \
+                inheritDoc interface internal kind label license link listens member memberof method module name namespace \
+                overload override packageDocumentation param private privateRemarks prop property protected public readonly \
+                remarks returns satisfies sealed see since summary template throws todo tutorial type typeParam typedef \
+                version virtual"
+        .split_whitespace()
+    {
+        input(&format!("{{ /** @{tag} what */ name: string }}"), "");
+    }
+}
+
+#[test]
+fn examples_may_stand_below_their_tag() {
+    let name = |doc: &str| input(&format!("{{ /** {doc} */ name: string }}"), "")["properties"]["name"].clone();
+    assert_eq!(name("A name.\n * @example\n * \"Ada\"\n ")["examples"], json!(["Ada"]));
+    assert_eq!(name("@example\n * ```ts\n * call('Ada')\n * ```\n "), json!({ "type": "string" }));
 }

@@ -57,6 +57,12 @@ pub(crate) fn code_of(source: &str) -> super::Code {
     bundle.code
 }
 
+/// The code of one file, unless it is refused.
+pub(crate) fn compiled(source: &str) -> Option<super::Code> {
+    let bundle = bundle(&[("a.ts", source)]);
+    bundle.faults.is_empty().then_some(bundle.code)
+}
+
 /// The faults of that bundle as they are shown, without their snippets.
 pub(super) fn faults(files: &[(&str, &str)]) -> Vec<String> {
     first_lines(&bundle(files))

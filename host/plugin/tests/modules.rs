@@ -6,7 +6,7 @@ use super::{bundle, faults};
 use crate::codec::Value;
 use crate::failure::Failure;
 use crate::plugin::Code;
-use crate::script::{Binding, Call, Engine, EngineLimits, Host, Level, RunLimits, ScriptError};
+use crate::script::{Binding, Call, Engine, EngineLimits, Facts, Host, Level, RunLimits, ScriptError};
 
 struct Nobody;
 
@@ -30,7 +30,7 @@ pub(super) fn run_with(code: Code, limits: &RunLimits) -> Result<String, ScriptE
         entry: 0,
         export: "handle",
         input: "null",
-        ctx: "{}",
+        ctx: &Facts::default(),
         now: 0,
         seed: [0; 32],
         limits,

@@ -1,22 +1,12 @@
 // Built-ins whose loops in C never look at the clock. Loops over what may be endless are made to run script code at
 // each turn (which the engine does interrupt); all others look at the clock after every few calls.
-// What no guard can reach are operators: the compiler counts the heavy ones (see ticks.rs), and what others convert or
-// compare by themselves on large operands (`'' + x`, `a === b` with 20 MB strings), in a loop, only a watchdog ends.
-(function (native) {
+// What a program does by operators has ticks of its own (see ticks.rs of the compiler).
+(function (native, room) {
   "use strict";
+  const { look, turn, before } = room;
   const { apply, construct, deleteProperty, get, has, ownKeys, set } = Reflect;
   const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf } = Object;
   const { isArray } = Array;
-
-  // Past the deadline the engine's own interrupt comes within some thousand turns, and cannot be caught.
-  const check = () => {
-    if (native.stopped()) for (;;);
-  };
-  let calls = 0;
-  const tick = (size) => {
-    calls = (calls + 1) & 7;
-    if (calls === 0 || size > 10_000) check();
-  };
 
   const known = new Map();
   const replace = (owner, key, make) => {
@@ -35,21 +25,39 @@
 
   // An object seen through a proxy whose traps are script code: loops over it can be interrupted.
   const polling = {
-    get: (target, key) => get(target, key),
-    has: (target, key) => has(target, key),
-    set: (target, key, value) => set(target, key, value),
-    deleteProperty: (target, key) => deleteProperty(target, key),
+    get: (target, key) => {
+      turn();
+      return get(target, key);
+    },
+    has: (target, key) => {
+      turn();
+      return has(target, key);
+    },
+    set: (target, key, value) => {
+      turn();
+      return set(target, key, value);
+    },
+    deleteProperty: (target, key) => {
+      turn();
+      return deleteProperty(target, key);
+    },
   };
   const slow = (object) => new Proxy(object, polling);
   const small = (value) => native.isPlainArray(value) && value.length <= 100_000;
   function* each(items) {
-    for (const item of items) yield item;
+    for (const item of items) {
+      turn();
+      yield item;
+    }
   }
   const polled = (iterator) => {
     const { next } = iterator;
     return {
       __proto__: Iterator.prototype,
-      next: () => apply(next, iterator, []),
+      next: () => {
+        turn();
+        return apply(next, iterator, []);
+      },
       return: (value) => iterator.return?.(value) ?? { done: true, value },
     };
   };
@@ -60,7 +68,8 @@
   const generic = (original) => ({
     method(...args) {
       if (small(this)) {
-        tick(0);
+        turn();
+        before(this.length, 64);
         return apply(original, this, args);
       }
       if (this === undefined || this === null) return apply(original, this, args);
@@ -78,7 +87,7 @@
   const byText = (a, b) => {
     const x = `${a}`;
     const y = `${b}`;
-    tick(x.length + y.length);
+    turn();
     return x < y ? -1 : x > y ? 1 : 0;
   };
   for (const name of ["sort", "toSorted"]) {
@@ -99,8 +108,13 @@
     };
     return {
       method(...items) {
-        tick(0);
-        for (let i = 0; i < items.length; i += 1) items[i] = part(items[i]);
+        turn();
+        let size = 0;
+        for (let i = 0; i < items.length; i += 1) {
+          items[i] = part(items[i]);
+          if (isArray(items[i])) size += native.isPlainArray(items[i]) ? items[i].length : 0;
+        }
+        before(size, 16);
         return apply(original, this === undefined || this === null || small(this) ? this : slow(Object(this)), items);
       },
     }.method;
@@ -108,6 +122,7 @@
   const flatten = (into, from, depth) => {
     const length = Math.min(Math.max(Math.trunc(from.length) || 0, 0), Number.MAX_SAFE_INTEGER);
     for (let i = 0; i < length; i += 1) {
+      turn();
       if (!(i in from)) continue;
       const item = from[i];
       if (depth > 0 && isArray(item)) flatten(into, item, depth - 1);
@@ -131,6 +146,7 @@
       const into = emptyOf(object);
       const length = Math.min(Math.max(Math.trunc(object.length) || 0, 0), Number.MAX_SAFE_INTEGER);
       for (let i = 0; i < length; i += 1) {
+        turn();
         if (i in object) flatten(into, [apply(mapper, that, [object[i], i, object])], 1);
       }
       return into;
@@ -147,7 +163,7 @@
     if (!hard(whole, part)) return apply(indexOf, whole, [part, from]);
     const step = Math.max(1, Math.trunc(once / part.length));
     for (let at = Math.max(from, 0); at + part.length <= whole.length; at += step) {
-      check();
+      look();
       const hit = apply(indexOf, apply(cut, whole, [at, at + step + part.length - 1]), [part]);
       if (hit >= 0) return at + hit;
     }
@@ -156,7 +172,7 @@
   const findLast = (whole, part, from) => {
     const step = Math.max(1, Math.trunc(once / part.length));
     for (let end = Math.min(from, whole.length - part.length); end >= 0; end -= step) {
-      check();
+      look();
       const start = Math.max(0, end - step + 1);
       const hit = apply(lastIndexOf, apply(cut, whole, [start, end + part.length]), [part]);
       if (hit >= 0) return start + hit;
@@ -174,13 +190,14 @@
       if (this === undefined || this === null) return apply(original, this, [part]);
       const object = (typeof part === "object" || typeof part === "function") && part !== null;
       if (object && hook !== undefined && part[hook] !== undefined && part[hook] !== null) {
-        tick(0);
+        turn();
         return apply(original, this, [part, ...rest]);
       }
       const inside = whole(this);
       const sought = part === undefined && easy ? part : whole(part);
-      tick(inside.length);
-      if (sought === undefined || !hard(inside, sought)) return apply(original, inside, [sought, ...rest]);
+      turn();
+      const parts = hook === Symbol.split && inside.length > 100_000;
+      if (sought === undefined || !(parts || hard(inside, sought))) return apply(original, inside, [sought, ...rest]);
       return difficult(inside, sought, ...rest);
     },
   }).method;
@@ -192,6 +209,7 @@
     let made = "";
     let from = 0;
     for (const hit of hits) {
+      turn();
       made += inside.slice(from, hit);
       made += typeof by === "function" ? whole(by(sought, hit, inside)) : apply(replaceOnce, sought, [sought, by]);
       from = hit + sought.length;
@@ -213,15 +231,44 @@
   replace(text, "split", searching(Symbol.split, true, (inside, sought, limit) => {
     const most = limit === undefined ? 2 ** 32 - 1 : limit >>> 0;
     const parts = [];
+    if (sought === "") {
+      for (let at = 0; at < inside.length && at < most; at += 1) {
+        turn();
+        parts.push(inside[at]);
+      }
+      return parts;
+    }
     let from = 0;
     for (const hit of allHits(inside, sought)) {
       if (parts.length >= most) return parts;
+      turn();
       parts.push(inside.slice(from, hit));
       from = hit + sought.length;
     }
     if (parts.length < most) parts.push(inside.slice(from));
     return parts;
   }));
+
+  // What these make is as long as they are told.
+  for (const name of ["repeat", "padStart", "padEnd"]) {
+    replace(text, name, (original) => ({
+      method(count, filler) {
+        const inside = this === undefined || this === null ? this : whole(this);
+        const times = Number(count);
+        turn();
+        before(name === "repeat" ? times * (inside?.length ?? 0) : times, 1);
+        return filler === undefined ? apply(original, inside, [times]) : apply(original, inside, [times, filler]);
+      },
+    }).method);
+  }
+  replace(JSON, "parse", (original) => ({
+    method(source, ...rest) {
+      const inside = whole(source);
+      turn();
+      if (inside.length > 50_000) before(native.parts(inside), 1);
+      return apply(original, this, [inside, ...rest]);
+    },
+  }).method);
 
   replace(String, "raw", () => ({
     method(template, ...inserted) {
@@ -230,6 +277,7 @@
       const length = Math.trunc(raw.length) || 0;
       let made = "";
       for (let i = 0; i < length; i += 1) {
+        turn();
         made += `${raw[i]}`;
         if (i + 1 < length && i < inserted.length) made += `${inserted[i]}`;
       }
@@ -238,6 +286,15 @@
   }).method);
 
   // --- collections and iterators ------------------------------------------------------------------------------
+  const standIn = (name, Native, Made) => {
+    for (const key of ownKeys(Native)) {
+      const property = getOwnPropertyDescriptor(Native, key);
+      if (getOwnPropertyDescriptor(Made, key)?.configurable !== false) defineProperty(Made, key, property);
+    }
+    defineProperty(Made, "prototype", { value: Native.prototype, writable: false });
+    defineProperty(Native.prototype, "constructor", { value: Made });
+    defineProperty(globalThis, name, { value: Made });
+  };
   for (const [name, adder] of [["Set", "add"], ["WeakSet", "add"], ["Map", "set"], ["WeakMap", "set"]]) {
     const Native = globalThis[name];
     const pairs = adder === "set";
@@ -249,6 +306,7 @@
         const add = made[adder];
         if (typeof add !== "function") throw new TypeError(`${adder} is not a function`);
         for (const item of items) {
+          turn();
           if (!pairs) {
             apply(add, made, [item]);
           } else if (item === null || (typeof item !== "object" && typeof item !== "function")) {
@@ -260,13 +318,49 @@
         return made;
       },
     }[name];
-    for (const key of ownKeys(Native)) {
-      const property = getOwnPropertyDescriptor(Native, key);
-      if (getOwnPropertyDescriptor(Made, key)?.configurable !== false) defineProperty(Made, key, property);
+    standIn(name, Native, Made);
+  }
+  // What is gone through item by item, in a way that can be interrupted.
+  const patient = (items) => {
+    if (items === null || (typeof items !== "object" && typeof items !== "function")) {
+      return typeof items === "string" && items.length > 10_000 ? each(items) : items;
     }
-    defineProperty(Made, "prototype", { value: Native.prototype, writable: false });
-    defineProperty(Native.prototype, "constructor", { value: Made });
-    defineProperty(globalThis, name, { value: Made });
+    if (native.isPlainArray(items)) return small(items) ? items : each(items);
+    const own = items[Symbol.iterator];
+    return own === undefined || own === null ? slow(items) : each(items);
+  };
+  const { isView } = ArrayBuffer;
+  const { byteLength } = Object.getOwnPropertyDescriptors(ArrayBuffer.prototype);
+  const raw = (value) => {
+    if (isView(value)) return true;
+    try {
+      apply(byteLength.get, value, []);
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  // One block, as big as is asked for; the heap is looked at again soon after.
+  for (const name of [
+    "ArrayBuffer", "Uint8Array", "Int8Array", "Uint8ClampedArray", "Uint16Array", "Int16Array", "Uint32Array", "Int32Array",
+    "BigInt64Array", "BigUint64Array", "Float16Array", "Float32Array", "Float64Array",
+  ]) {
+    const Native = globalThis[name];
+    const { BYTES_PER_ELEMENT = 1 } = Native;
+    const Made = {
+      [name]: function (...args) {
+        if (new.target === undefined) throw new TypeError(`constructor ${name} requires 'new'`);
+        turn();
+        const [wanted] = args;
+        // More than the engine's most is an error of its own.
+        if (typeof wanted === "number" && wanted < 2 ** 31) before(wanted, BYTES_PER_ELEMENT);
+        else if (typeof wanted === "object" && name !== "ArrayBuffer" && !raw(wanted)) args[0] = patient(wanted);
+        return construct(Native, args, new.target);
+      },
+    }[name];
+    defineProperty(Made, "length", { value: Native.length });
+    Object.setPrototypeOf(Made, getPrototypeOf(Native));
+    standIn(name, Native, Made);
   }
   for (const name of ["union", "intersection", "difference", "symmetricDifference", "isSubsetOf", "isSupersetOf", "isDisjointFrom"]) {
     replace(Set.prototype, name, (original) => ({
@@ -288,6 +382,14 @@
       return apply(original, object && count > 100 ? polled(this) : this, [count]);
     },
   }).method);
+  for (const owner of [Array, getPrototypeOf(Uint8Array)]) {
+    replace(owner, "from", (original) => ({
+      method(items, ...rest) {
+        turn();
+        return apply(original, this, [patient(items), ...rest]);
+      },
+    }).method);
+  }
   for (const [owner, name] of [[Object, "fromEntries"], [Math, "sumPrecise"]]) {
     replace(owner, name, (original) => ({
       method(items) {
@@ -296,7 +398,10 @@
     }).method);
   }
   // Shared parts make a text far longer than the value: a replacer is script code, and runs for each part.
-  const asItIs = (key, value) => value;
+  const asItIs = (key, value) => {
+    turn();
+    return value;
+  };
   const onlyNamed = (holder, key, names, open) => {
     let value = holder[key];
     if (typeof value === "object" && value !== null && typeof value.toJSON === "function") value = value.toJSON(key);
@@ -305,7 +410,10 @@
     const inside = [...open, value];
     if (isArray(value)) {
       const items = [];
-      for (let i = 0; i < value.length; i += 1) items.push(onlyNamed(value, String(i), names, inside));
+      for (let i = 0; i < value.length; i += 1) {
+        turn();
+        items.push(onlyNamed(value, String(i), names, inside));
+      }
       return items;
     }
     if (value instanceof Number || value instanceof String || value instanceof Boolean) return value;
@@ -325,23 +433,33 @@
         }
         value = onlyNamed({ "": value }, "", names, []);
       }
-      tick(0);
+      turn();
       return apply(original, this, [value, typeof replacer === "function" ? replacer : asItIs, space]);
     },
   }).method);
 
   // --- all others: a look at the clock after every few calls ---------------------------------------------------
-  const watched = (original) => ({
-    method(...args) {
-      const result = apply(original, this, args);
-      tick(typeof this === "string" ? this.length : 0);
-      return result;
-    },
-  }).method;
+  // Bytes that a built-in makes for each character that it is given; two for all others.
+  const dear = {
+    normalize: 24, toUpperCase: 3, toLowerCase: 3, encodeURI: 9, encodeURIComponent: 9, escape: 6, match: 48,
+    matchAll: 48, keys: 64, values: 64, entries: 192, getOwnPropertyNames: 64, ownKeys: 64, getOwnPropertyDescriptors: 256,
+    assign: 64, fromHex: 1, fromBase64: 1, toHex: 4, toBase64: 4,
+  };
+  const sizeOf = (value) => (typeof value === "string" ? value.length : isArray(value) && native.isPlainArray(value) ? value.length : 0);
+  const watched = (original) => {
+    const bytes = dear[original.name] ?? 2;
+    return {
+      method(...args) {
+        turn();
+        const size = typeof this === "string" ? this.length : args.length === 0 ? 0 : sizeOf(args[0]);
+        if (size >= 10_000) before(size, bytes);
+        return apply(original, this, args);
+      },
+    }.method;
+  };
   const instant = new Set([
-    "constructor", "at", "charAt", "charCodeAt", "codePointAt", "toString", "valueOf", "next", "return", "throw",
-    "push", "pop", "is", "isFrozen", "getPrototypeOf", "hasOwn", "has", "get", "set", "add", "delete", "apply",
-    "call", "bind", "then", "catch", "finally", "now", "random",
+    "constructor", "at", "charAt", "charCodeAt", "codePointAt", "valueOf", "next", "return", "throw", "push", "pop", "is",
+    "getPrototypeOf", "hasOwn", "has", "get", "add", "delete", "apply", "call", "then", "catch", "finally", "now", "random",
   ]);
   const typed = getPrototypeOf(Uint8Array.prototype);
   const join = typed.join;
@@ -352,7 +470,7 @@
       const between = separator === undefined ? "," : whole(separator);
       let joined = "";
       for (let at = 0; at < length; at += 10_000) {
-        check();
+        look();
         joined += (at === 0 ? "" : between) + apply(join, this.subarray(at, at + 10_000), [between]);
       }
       return joined;
@@ -362,6 +480,7 @@
   for (const owner of [
     list, text, typed, Uint8Array.prototype, ArrayBuffer.prototype, Object, Reflect, JSON, RegExp.prototype, RegExp,
     Array, String, Uint8Array, getPrototypeOf(Uint8Array), BigInt.prototype, BigInt, Iterator.prototype, Iterator, Promise,
+    Function.prototype, Symbol, Map,
   ]) {
     for (const key of ownKeys(owner)) {
       const original = getOwnPropertyDescriptor(owner, key).value;

@@ -1,7 +1,8 @@
 // What scripts see of the host: bindings, errors, console, ctx. Evaluated once per engine, frozen by lockdown.js.
 // `native` is the door to Rust; it is never handed to a script.
-(function (native) {
+(function (native, room) {
   "use strict";
+  const { look, turn } = room;
   const { defineProperty, freeze, keys, getPrototypeOf } = Object;
   const hidden = (target, name, value) =>
     defineProperty(target, name, { value, writable: true, enumerable: false, configurable: true });
@@ -118,6 +119,7 @@
   }
 
   const call = (binding, a, b, c) => {
+    turn();
     const data = native.call(binding, a, b, c);
     return data === undefined ? new Failed(failed()) : new Ok(data);
   };
@@ -244,6 +246,7 @@
   };
 
   const write = (level, parts) => {
+    turn();
     let line = "";
     const room = native.room() + 1;
     for (const part of parts) {
@@ -315,6 +318,20 @@
     [WeakMap.prototype, undefined, "a WeakMap"],
     [WeakSet.prototype, undefined, "a WeakSet"],
   ];
+  const kindOfArray = (value) => {
+    try {
+      return apply(tag, value, []);
+    } catch {}
+  };
+  const bytesOf = (value) => {
+    if (apply(byteLength, value, []) > native.most()) return ["refused", "too big"];
+    try {
+      return ["bytes", apply(toBase64, value, [])];
+    } catch (error) {
+      if (!(error instanceof TypeError)) throw error;
+      return ["refused", "a Uint8Array without its buffer, which was transferred or made smaller: take a copy, bytes.slice(), before that"];
+    }
+  };
   const boxes = [Number.prototype.valueOf, String.prototype.valueOf, Boolean.prototype.valueOf, BigInt.prototype.valueOf];
 
   // Garbage that only a full collection frees: when it is gone, the heap went over the collector's threshold.
@@ -330,13 +347,21 @@
   const edge = 1n << 63n;
   const huge = 1n << 65536n;
 
-  // Called between heavy operators (see ticks.rs of the compiler). Past the deadline the engine's own interrupt comes
-  // within some thousand turns, and cannot be caught.
+  // What the compiler's ticks call; and what `...` goes through item by item passes here, since the engine does not
+  // look at the clock meanwhile.
+  function* slowly(items) {
+    for (const item of items) {
+      turn();
+      yield item;
+    }
+  }
+  const { isArray } = Array;
   const { tick } = {
-    tick() {
-      const left = native.budget();
-      if (left < 0) for (;;);
-      return left;
+    tick(items) {
+      if (arguments.length === 0) return look();
+      turn();
+      if (typeof items === "string" ? items.length < 10_000 : !isArray(items) || !native.isPlainArray(items)) return items;
+      return items.length < 10_000 ? items : slowly(items);
     },
   };
 
@@ -379,7 +404,7 @@
       };
     },
     // Instantiates the modules and calls the export. A missing export is told by a string.
-    start(begin, entry, name, input, ctx) {
+    start(begin, entry, name, input, facts) {
       const space = begin()(entry);
       const handler = space[name];
       if (typeof handler !== "function") {
@@ -387,11 +412,19 @@
           `the module exports no function '${name}': write 'export function ${name}(input, ctx) { … }'`,
         );
       }
-      ctx.stableId = stableId;
-      // A value with `then` counts as a promise, as it does for `await`.
-      deepFreeze(ctx.user);
-      deepFreeze(ctx.settings);
+      const ctx = {
+        tenantId: facts[0],
+        user: deepFreeze(facts[6] ?? null),
+        pluginId: facts[1],
+        action: facts[2],
+        invocationId: facts[3],
+        settings: deepFreeze(facts[7] ?? {}),
+        now: facts[4],
+        stableId,
+      };
+      if (facts[5] !== undefined) ctx.idempotencyKey = facts[5];
       const result = handler(input, freeze(ctx));
+      // A value with `then` counts as a promise, as it does for `await`.
       return typeof result === "object" && result !== null && typeof result.then === "function"
         ? Promise.resolve(result)
         : result;
@@ -408,14 +441,9 @@
           return ["date", apply(getTime, value, [])];
         } catch {}
       }
-      try {
-        const name = apply(tag, value, []);
-        if (name === "Uint8Array") {
-          const bytes = apply(byteLength, value, []);
-          return bytes > native.most() ? ["refused", "too big"] : ["bytes", apply(toBase64, value, [])];
-        }
-        if (name !== undefined) return ["refused", `a ${name}: use a Uint8Array or an array of numbers`];
-      } catch {}
+      const name = kindOfArray(value);
+      if (name === "Uint8Array") return bytesOf(value);
+      if (name !== undefined) return ["refused", `a ${name}: use a Uint8Array or an array of numbers`];
       for (const [prototype, probe, what] of brands) {
         if (probe === undefined) {
           if (value instanceof prototype.constructor) return ["refused", what];

@@ -1,6 +1,7 @@
 // The pieces of the web platform that authors expect, as far as they make sense within one transaction.
-(function (native) {
+(function (native, room) {
   "use strict";
+  const { turn, before } = room;
   const { defineProperty, getPrototypeOf, keys } = Object;
   const { apply } = Reflect;
   const hidden = (target, name, value) =>
@@ -23,6 +24,7 @@
       return "utf-8";
     }
     encode(text = "") {
+      turn();
       return fromBase64(native.encode(`${text}`.toWellFormed()));
     }
     encodeInto(text, target) {
@@ -30,6 +32,7 @@
       let read = 0;
       let written = 0;
       for (const character of `${text}`) {
+        turn();
         const bytes = this.encode(character);
         if (written + bytes.length > target.length) break;
         target.set(bytes, written);
@@ -60,7 +63,9 @@
       return this.#ignoreBOM;
     }
     decode(input, { stream = false } = {}) {
+      turn();
       let bytes = viewed(input);
+      before(bytes.length, 8);
       if (this.#left.length > 0) {
         const all = new Uint8Array(this.#left.length + bytes.length);
         all.set(this.#left);
@@ -97,13 +102,16 @@
         }
       })();
       let out = "";
+      before(bytes.length, 2);
       for (let at = 0; at < bytes.length; at += 4096) out += String.fromCharCode(...bytes.subarray(at, at + 4096));
       return out;
     },
     btoa(text) {
       text = `${text}`;
+      before(text.length, 4);
       const bytes = new Uint8Array(text.length);
       for (let at = 0; at < text.length; at += 1) {
+        turn();
         const code = text.charCodeAt(at);
         if (code > 255) fail("InvalidCharacterError", "btoa: encode the text first, with TextEncoder");
         bytes[at] = code;
@@ -122,6 +130,8 @@
     async digest(algorithm, data) {
       const name = String(typeof algorithm === "object" && algorithm !== null ? algorithm.name : algorithm);
       const bytes = viewed(data);
+      turn();
+      if (bytes.length > 4 << 20) fail("QuotaExceededError", "digest takes at most 4 MiB at once");
       const digest = native.digest(name.toUpperCase(), apply(toBase64, bytes, []));
       if (digest === undefined) fail("NotSupportedError", `digest: SHA-256, SHA-384 and SHA-512 are there, not ${name.slice(0, 40)}`);
       return fromBase64(digest).buffer;
@@ -131,6 +141,7 @@
     subtle,
     // Seeded as Math.random is: a rerun of the same call draws the same.
     getRandomValues(array) {
+      turn();
       let kind;
       try {
         kind = apply(tag, array, []);
@@ -141,6 +152,7 @@
       return array;
     },
     randomUUID() {
+      turn();
       const bytes = fromBase64(native.randomBytes(16));
       bytes[6] = (bytes[6] & 0x0f) | 0x40;
       bytes[8] = (bytes[8] & 0x3f) | 0x80;
@@ -157,6 +169,7 @@
     const bytes = [];
     const raw = new TextEncoder().encode(text.replaceAll("+", " "));
     for (let at = 0; at < raw.length; at += 1) {
+      turn();
       const hex = raw[at] === 0x25 ? String.fromCharCode(raw[at + 1] ?? 0, raw[at + 2] ?? 0) : "";
       if (/^[0-9a-f]{2}$/i.test(hex)) {
         bytes.push(parseInt(hex, 16));
@@ -195,6 +208,7 @@
     }
     #read(query) {
       for (const part of query.split("&")) {
+        turn();
         if (part === "") continue;
         const at = part.indexOf("=");
         const [name, value] = at < 0 ? [part, ""] : [part.slice(0, at), part.slice(at + 1)];
@@ -254,16 +268,24 @@
       return this.#pairs.map(([name, value]) => `${encode(name)}=${encode(value)}`).join("&");
     }
   }
+  // Parsing takes the longer the more there is of it, and cannot be interrupted.
+  const mostOfUrl = 64 << 10;
+  const parsed = (url, base, part, value) => {
+    turn();
+    const texts = [url, base, value].map((text) => (text === undefined ? text : `${text}`.toWellFormed()));
+    if (texts.some((text) => text?.length > mostOfUrl)) throw new TypeError(`a URL is at most ${mostOfUrl} characters long`);
+    return native.url(texts[0], texts[1], part, texts[2]);
+  };
   class URL {
     #parts;
     #params;
     constructor(url, base) {
-      const parts = native.url(`${url}`.toWellFormed(), base === undefined ? undefined : `${base}`.toWellFormed(), "", "");
+      const parts = parsed(url, base, "", "");
       if (parts === undefined) throw new TypeError(`'${String(url).slice(0, 200)}' is not a URL`);
       this.#parts = parts;
     }
     static canParse(url, base) {
-      return native.url(`${url}`.toWellFormed(), base === undefined ? undefined : `${base}`.toWellFormed(), "", "") !== undefined;
+      return parsed(url, base, "", "") !== undefined;
     }
     static parse(url, base) {
       try {
@@ -280,7 +302,7 @@
             return this.#parts[index];
           },
           set(value) {
-            const parts = native.url(this.#parts[0], undefined, name, `${value}`.toWellFormed());
+            const parts = parsed(this.#parts[0], undefined, name, value);
             if (parts === undefined) {
               if (name === "href") throw new TypeError(`'${String(value).slice(0, 200)}' is not a URL`);
               return;
@@ -294,7 +316,7 @@
     }
     get searchParams() {
       this.#params ??= follow(this.search, (query) => {
-        this.#parts = native.url(this.#parts[0], undefined, "search", query) ?? this.#parts;
+        this.#parts = parsed(this.#parts[0], undefined, "search", query) ?? this.#parts;
       });
       return this.#params;
     }
@@ -309,6 +331,7 @@
   // --- structuredClone ----------------------------------------------------------------------------------------
   const errors = [Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError];
   const clone = (value, seen) => {
+    turn();
     if (typeof value === "function" || typeof value === "symbol") {
       fail("DataCloneError", `a ${typeof value} cannot be cloned`);
     }

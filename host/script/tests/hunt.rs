@@ -121,14 +121,15 @@ fn hunted() {
     }
 }
 
-struct Hunted {
+pub(super) struct Hunted {
     child: Child,
     done: mpsc::Receiver<()>,
 }
 
-fn start() -> Hunted {
+/// Starts one of the ignored tests as a process of its own.
+fn start(test: &str) -> Hunted {
     let mut child = Command::new(std::env::current_exe().unwrap())
-        .args(["--exact", "script::tests::hunt::hunted", "--ignored", "--nocapture"])
+        .args(["--exact", test, "--ignored", "--nocapture"])
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::null())
@@ -146,18 +147,19 @@ fn start() -> Hunted {
     Hunted { child, done }
 }
 
-fn hunt(calls: &[String]) -> Vec<String> {
+/// Has the lines run by `test` in a process of its own; gives those that did not end within the bound, or ended the process.
+pub(super) fn hunt(test: &str, bound: Duration, calls: &[String]) -> Vec<String> {
     let mut caught = Vec::new();
-    let mut hunted = start();
+    let mut hunted = start(test);
     for call in calls {
         let began = Instant::now();
         let sent = writeln!(hunted.child.stdin.as_mut().unwrap(), "{call}");
-        let ended = sent.is_ok() && hunted.done.recv_timeout(BOUND).is_ok();
+        let ended = sent.is_ok() && hunted.done.recv_timeout(bound).is_ok();
         if !ended {
-            caught.push(format!("{:?} {call}", began.elapsed()));
             let _ = hunted.child.kill();
-            let _ = hunted.child.wait();
-            hunted = start();
+            let how = hunted.child.wait().unwrap();
+            caught.push(format!("{:?}, {how} {call}", began.elapsed()));
+            hunted = start(test);
         }
     }
     drop(hunted.child.stdin.take());
@@ -166,7 +168,7 @@ fn hunt(calls: &[String]) -> Vec<String> {
 }
 
 fn check(calls: Vec<String>) {
-    let caught = hunt(&calls);
+    let caught = hunt("script::tests::hunt::hunted", BOUND, &calls);
     assert!(caught.is_empty(), "{} of {}:\n{}", caught.len(), calls.len(), caught.join("\n"));
 }
 

@@ -5,7 +5,7 @@ use std::rc::Rc;
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::{Binding, Call, Engine, EngineLimits, Host, Level, RunLimits, ScriptError};
+use super::{Binding, Call, Engine, EngineLimits, Facts, Host, Level, RunLimits, ScriptError};
 use crate::codec::Value;
 use crate::failure::{Code as Name, Failure};
 use crate::plugin::{Code, Module};
@@ -17,6 +17,7 @@ mod hunt;
 mod realm;
 mod results;
 mod runs;
+mod sweep;
 mod thrown;
 mod web;
 
@@ -114,7 +115,7 @@ impl Bench {
             entry: code.modules.len() - 1,
             export: "handle",
             input,
-            ctx: r#"{"tenantId":"acme","settings":{"a":[1]}}"#,
+            ctx: &Facts { tenant: "acme", settings: Some(r#"{"a":[1]}"#), ..Facts::default() },
             now: 1_700_000_000_123,
             seed: [7; 32],
             limits: &self.limits,

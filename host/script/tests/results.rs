@@ -81,3 +81,23 @@ fn size_and_depth_have_an_end() {
         );
     }
 }
+
+#[test]
+fn bytes_whose_buffer_is_gone_are_contract_with_the_path() {
+    for (make, path) in [
+        (
+            "(() => { const a = new Uint8Array(4); a.buffer.transfer(); return { x: [a] } })()",
+            "the result.x[0] is a Uint8Array",
+        ),
+        (
+            "(() => { const b = new ArrayBuffer(8, { maxByteLength: 8 }); const a = new Uint8Array(b, 4, 4); b.resize(2); return a })()",
+            "the result is a Uint8Array",
+        ),
+    ] {
+        let told = contract(once(&format!("() => {make}")));
+        assert!(told.starts_with(path) && told.contains("bytes.slice()"), "{told}");
+    }
+    let told =
+        contract(once("() => { const a = new Uint8Array(4); a.buffer.transfer(); throw store.get('t', { a }).error }"));
+    assert!(told.starts_with("where.a is a Uint8Array without"), "{told}");
+}

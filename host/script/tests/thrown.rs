@@ -225,7 +225,7 @@ fn a_panic_of_the_host_passes_through_and_the_engine_is_spent() {
         entry: 0,
         export: "handle",
         input: "{}",
-        ctx: "{}",
+        ctx: &Facts::default(),
         now: 0,
         seed: [0; 32],
         limits: &limits,

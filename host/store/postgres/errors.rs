@@ -46,6 +46,9 @@ pub(super) fn fault(error: &Error) -> StoreError {
         (_, Some(db)) if *db.code() == SqlState::DISK_FULL => {
             StoreError::Unavailable("the disk is full; nothing was written".to_owned())
         }
+        (_, Some(db)) if *db.code() == SqlState::UNDEFINED_TABLE && db.message().contains("_oncehost_") => {
+            words::own_table_gone()
+        }
         (Kind::Again | Kind::Statement, _) => StoreError::Unavailable(format!("the database failed: {}", told(error))),
     }
 }
@@ -69,11 +72,11 @@ pub(super) fn explain(about: About<'_>, error: &Error) -> StoreError {
             let key = index.map_or(&table.primary_key, |index| &index.columns);
             words::duplicate(table, &words::columns(table, key.iter().map(String::as_str)))
         }
-        "23502" => words::not_null(table, &words::columns(table, db.column().into_iter())),
+        "23502" => words::not_null(about.target, &words::columns(table, db.column().into_iter())),
         "23514" => {
             let meant = table.checks.iter().filter(|check| postgres::check_name(check) == constraint);
             let meant: Vec<&str> = meant.map(|check| check.sql.as_str()).collect();
-            words::check(table, if meant.is_empty() { std::slice::from_ref(&constraint) } else { &meant })
+            words::check(about.target, &meant, constraint)
         }
         "23503" => words::foreign_key(table),
         "22003" | "22012" => words::no_sum(table),

@@ -26,6 +26,7 @@ mod health;
 pub mod host_db;
 pub mod keys;
 pub mod outbox;
+mod own;
 pub mod records;
 pub mod schedules;
 mod server;
@@ -110,8 +111,13 @@ impl Shared {
     /// When the database cannot be reached, or was written by a newer version.
     pub fn open(server: &Arc<Server>, plugin: &str, access: Access) -> Result<Arc<Self>, StoreError> {
         server.wait(server.make_ready(plugin))?;
+        Ok(Arc::new(Self::as_is(server, plugin, access)))
+    }
+
+    /// The same without making anything.
+    fn as_is(server: &Arc<Server>, plugin: &str, access: Access) -> Self {
         let (slot, generation) = (Mutex::default(), AtomicU64::new(0));
-        Ok(Arc::new(Self { server: server.clone(), plugin: plugin.to_owned(), access, slot, generation }))
+        Self { server: server.clone(), plugin: plugin.to_owned(), access, slot, generation }
     }
 
     fn lock(&self) -> MutexGuard<'_, Slot> {

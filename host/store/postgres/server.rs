@@ -1,10 +1,10 @@
 //! A Postgres server: its connections, the runtime on which they live, and the host's own tables on it.
 
-use std::collections::HashSet;
+use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, PoisonError};
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod};
 use rustls_platform_verifier::ConfigVerifierExt;
@@ -15,7 +15,7 @@ use tokio_postgres_rustls::MakeRustlsConnect;
 use super::{StoreError, errors};
 
 /// The host's own tables in a plugin's schema, and those that belong to no plugin: a step a version.
-const PLUGIN_TABLES: [&str; 2] =
+pub(super) const PLUGIN_TABLES: [&str; 2] =
     [include_str!("../../../schema/postgres/0001_host.sql"), include_str!("../../../schema/postgres/0002_turns.sql")];
 const HOST_TABLES: [&str; 2] = [
     include_str!("../../../schema/postgres/host/0001_tokens.sql"),
@@ -60,6 +60,8 @@ pub struct Server {
     pulse: Mutex<Result<(), String>>,
     /// Schemas whose host tables are known to be at their newest version.
     ready: Mutex<HashSet<String>>,
+    /// By plugin, which version of its tables was seen last, and when.
+    tables: Mutex<HashMap<String, (Instant, i64)>>,
 }
 
 impl fmt::Debug for Server {
@@ -112,7 +114,7 @@ impl Server {
             .map_err(|error| unusable("no pool of connections", error.to_string()))?;
         let handle = runtime.handle().clone();
         let (runtime, ready, pulse) = (Mutex::new(Some(runtime)), Mutex::default(), Mutex::new(Ok(())));
-        let server = Arc::new(Self { pool, tls, handle, runtime, place, pulse, ready });
+        let server = Arc::new(Self { pool, tls, handle, runtime, place, pulse, ready, tables: Mutex::default() });
         server.feel_pulse();
         Ok(server)
     }
@@ -259,6 +261,19 @@ impl Server {
                 self.place
             )));
         }
+        if found == 0 {
+            let first = "SELECT 1 FROM pg_class WHERE relname IN ('_oncehost_keys', 'tokens') \
+                         AND relnamespace = current_schema()::regnamespace";
+            if transaction.query_opt(first, &[]).await.map_err(failed)?.is_some() {
+                return Err(StoreError::Unavailable(format!(
+                    "the schema {schema} of {} has the host's tables, but their version is gone from _oncehost_version; \
+                     restore the newest backup, or, where this version of oncehost wrote it last, run \
+                     CREATE TABLE IF NOT EXISTS \"{schema}\"._oncehost_version (version BIGINT NOT NULL); \
+                     INSERT INTO \"{schema}\"._oncehost_version VALUES ({newest})",
+                    self.place
+                )));
+            }
+        }
         for (at, step) in steps.iter().enumerate().skip(usize::try_from(found).unwrap_or(0)) {
             transaction.batch_execute(step).await.map_err(failed)?;
             let version = i64::try_from(at + 1).unwrap_or(i64::MAX);
@@ -282,6 +297,21 @@ impl Server {
             let rows = client.query(sql, &[&HOST_SCHEMA]).await.map_err(|error| errors::fault(&error))?;
             rows.iter().map(|row| super::get(row, 0)).collect()
         })
+    }
+
+    /// The version of a plugin's tables, where it was seen within `age`.
+    pub(super) fn tables_version(&self, plugin: &str, age: Duration) -> Option<i64> {
+        let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        tables.get(plugin).filter(|(seen, _)| seen.elapsed() < age).map(|(_, version)| *version)
+    }
+
+    /// Notes the version of a plugin's tables, or with `None` that it has to be looked up.
+    pub(super) fn saw_tables(&self, plugin: &str, version: Option<i64>) {
+        let mut tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
+        match version {
+            Some(version) => drop(tables.insert(plugin.to_owned(), (Instant::now(), version))),
+            None => drop(tables.remove(plugin)),
+        }
     }
 
     fn ready(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {

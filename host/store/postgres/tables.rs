@@ -1,16 +1,19 @@
 //! Plugins' tables against what their `schema.sql` wants, in one transaction, one host at a time.
 
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+
 use deadpool_postgres::Object;
 
 use super::cells::value;
-use super::{Shared, StoreError, errors, number_of, server};
+use super::{Access, Fate, Server, Shared, StoreError, Tx, errors, number_of, own, server};
 use crate::clock::Millis;
 use crate::codec::Value;
 use crate::query::Cell;
 use crate::schema::inspect::Live;
-use crate::schema::{
-    self, Applied, ApplyError, Database, Dialect, Plan, Schema, SchemaError, Status, Tell, bring, catalog,
-};
+use crate::schema::{self, Applied, ApplyError, Database, Dialect, Schema, SchemaError, Tell, bring, catalog};
+use crate::store::tables::Own;
 
 /// A transaction in which the plugin's schema is the current one.
 struct Catalog<'a> {
@@ -56,6 +59,10 @@ fn failed(error: &tokio_postgres::Error) -> SchemaError {
     }
 }
 
+fn values(row: &tokio_postgres::Row) -> Result<Vec<Value>, SchemaError> {
+    (0..row.len()).map(|at| row.try_get::<_, Cell>(at).map(value).map_err(|error| failed(&error))).collect()
+}
+
 impl Database for Catalog<'_> {
     fn dialect(&self) -> Dialect {
         Dialect::Postgres
@@ -63,10 +70,7 @@ impl Database for Catalog<'_> {
 
     fn rows(&self, sql: &str) -> Result<Vec<Vec<Value>>, SchemaError> {
         let rows = self.shared.server.wait(self.client.query(sql, &[])).map_err(|error| failed(&error))?;
-        let row = |row: &tokio_postgres::Row| {
-            (0..row.len()).map(|at| row.try_get::<_, Cell>(at).map(value).map_err(|error| failed(&error))).collect()
-        };
-        rows.iter().map(row).collect()
+        rows.iter().map(values).collect()
     }
 
     fn run(&self, sql: &str) -> Result<(), SchemaError> {
@@ -78,24 +82,106 @@ impl Database for Catalog<'_> {
     }
 }
 
+/// A transaction under way, as a catalog.
+struct Within<'a>(&'a Tx);
+
+impl Database for Within<'_> {
+    fn dialect(&self) -> Dialect {
+        Dialect::Postgres
+    }
+
+    fn rows(&self, sql: &str) -> Result<Vec<Vec<Value>>, SchemaError> {
+        let rows = self.0.query(sql, &[]).map_err(|error| store(&error))?;
+        rows.iter().map(values).collect()
+    }
+
+    fn run(&self, sql: &str) -> Result<(), SchemaError> {
+        self.0.execute(sql).map_err(|error| store(&error))
+    }
+
+    fn inspect(&self) -> Result<Live, SchemaError> {
+        catalog::read(self)
+    }
+}
+
+/// How long it may take until a change of tables by another host is seen.
+const SEEN_AFTER: Duration = Duration::from_secs(1);
+
+impl Tx {
+    /// See [`crate::store::Tx::misfits`].
+    ///
+    /// # Errors
+    /// When the database fails, or the transaction is gone.
+    pub fn misfits(&self, wanted: &Schema) -> Result<BTreeMap<String, String>, StoreError> {
+        let found = self.in_schema(|| schema::misfits(&Within(self), wanted));
+        found?.map_err(|error| match self.fate() {
+            Fate::Open => StoreError::Unavailable(error.to_string()),
+            Fate::Again | Fate::Parted | Fate::Ended => super::gone(),
+        })
+    }
+
+    /// Does `work` with the plugin's schema as the current one, which it is not otherwise.
+    fn in_schema<R>(&self, work: impl FnOnce() -> R) -> Result<R, StoreError> {
+        let set = "SELECT set_config('search_path', $1::text, TRUE)";
+        let before = self.query("SELECT current_setting('search_path')", &[])?;
+        let before: String = before.first().map_or_else(|| Ok(String::new()), |row| super::get(row, 0))?;
+        self.query(set, &[super::text(&format!("\"{}\"", self.shared.plugin))])?;
+        let done = work();
+        if self.fate() == Fate::Open {
+            self.query(set, &[super::text(&before)])?;
+        }
+        Ok(done)
+    }
+
+    /// See [`crate::store::Tx::tables_version`].
+    ///
+    /// # Errors
+    /// When the database fails, or the transaction is gone.
+    pub fn tables_version(&self) -> Result<i64, StoreError> {
+        let (server, plugin) = (&self.shared.server, &self.shared.plugin);
+        if let Some(version) = server.tables_version(plugin, SEEN_AFTER) {
+            return Ok(version);
+        }
+        let sql = format!("SELECT coalesce(max(version), 0) FROM {}", self.shared.table("_oncehost_schema"));
+        let rows = self.query(&sql, &[])?;
+        let version = rows.first().map_or(Ok(0), |row| super::get(row, 0))?;
+        server.saw_tables(plugin, Some(version));
+        Ok(version)
+    }
+}
+
 const LOOK: &str = "BEGIN ISOLATION LEVEL REPEATABLE READ READ ONLY";
 
-fn look<R>(shared: &Shared, work: impl FnOnce(&dyn Database) -> Result<R, SchemaError>) -> Result<R, SchemaError> {
-    let catalog = Catalog::begin(shared, LOOK)?;
+fn within<R>(
+    shared: &Shared,
+    begin: &str,
+    work: impl FnOnce(&Catalog) -> Result<R, SchemaError>,
+) -> Result<R, SchemaError> {
+    let catalog = Catalog::begin(shared, begin)?;
     match work(&catalog) {
         Ok(found) => catalog.end("COMMIT").map(|()| found),
         Err(error) => Err(catalog.give_up(error)),
     }
 }
 
-/// The steps from what is there to `wanted`.
-pub fn plan(shared: &Shared, wanted: &Schema, allow_destructive: &[String]) -> Result<Plan, SchemaError> {
-    look(shared, |db| schema::plan(db, wanted, allow_destructive))
+/// Looks at a plugin's schema at one moment; one that is not there is taken as empty, and is not made.
+pub fn look<R>(
+    server: &Arc<Server>,
+    plugin: &str,
+    work: impl FnOnce(&dyn Database, Vec<Own>) -> Result<R, SchemaError>,
+) -> Result<R, SchemaError> {
+    let shared = Shared::as_is(server, plugin, Access::Read);
+    within(&shared, LOOK, |catalog| work(catalog, own::missing(catalog)?))
 }
 
-/// Compares the tables with `wanted`.
-pub fn status(shared: &Shared, wanted: &Schema) -> Result<Status, SchemaError> {
-    look(shared, |db| schema::status(db, wanted))
+/// The host's own tables and indexes that are not there any more.
+pub fn missing(shared: &Shared) -> Result<Vec<Own>, SchemaError> {
+    within(shared, LOOK, |catalog| own::missing(catalog))
+}
+
+/// Makes them again, empty.
+pub fn mend(shared: &Shared, missing: &[Own]) -> Result<(), SchemaError> {
+    within(shared, "BEGIN", |catalog| missing.iter().try_for_each(|own| catalog.run(&own.sql)))
 }
 
 /// Brings the tables to `wanted`, all of it or nothing. Other hosts that want to do the same wait.
@@ -113,7 +199,15 @@ pub fn apply_telling(
     );
     let catalog = Catalog::begin(shared, &begin)?;
     match bring(&catalog, wanted, allow_destructive, now, tell) {
-        Ok(applied) => Ok(catalog.end("COMMIT").map(|()| applied)?),
+        Ok(applied) => {
+            crate::crash_point!("schema-before-commit");
+            let ended = catalog.end("COMMIT");
+            // Whoever began before looks again.
+            shared.server.saw_tables(&shared.plugin, None);
+            ended?;
+            crate::crash_point!("schema-after-commit");
+            Ok(applied)
+        }
         Err(error) => Err(catalog.give_up(error)),
     }
 }

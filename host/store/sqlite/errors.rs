@@ -49,11 +49,10 @@ fn constraint(context: &Context<'_>, code: i32, message: &str) -> StoreError {
         ffi::SQLITE_CONSTRAINT_UNIQUE | ffi::SQLITE_CONSTRAINT_PRIMARYKEY | ffi::SQLITE_CONSTRAINT_ROWID => {
             words::duplicate(table, &columns)
         }
-        ffi::SQLITE_CONSTRAINT_NOTNULL => words::not_null(table, &columns),
+        ffi::SQLITE_CONSTRAINT_NOTNULL => words::not_null(context.about.target, &columns),
         ffi::SQLITE_CONSTRAINT_CHECK => {
             let shown = message.split_once(": ").map_or(message, |(_, shown)| shown);
-            let meant = checks(table, shown);
-            words::check(table, if meant.is_empty() { std::slice::from_ref(&shown) } else { &meant })
+            words::check(context.about.target, &checks(table, shown), shown)
         }
         ffi::SQLITE_CONSTRAINT_FOREIGNKEY => words::foreign_key(table),
         ffi::SQLITE_CONSTRAINT_DATATYPE => words::other_type(context.about.target),

@@ -6,7 +6,6 @@ use rusqlite::{Connection, ErrorCode, OptionalExtension};
 
 use super::{HOST_TABLES, StoreError, copy, host_db, open_reader, opening};
 use crate::clock::Millis;
-use crate::schema::{self, Schema};
 
 /// What `look` found in one database.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -56,14 +55,4 @@ fn look_at(connection: &Connection, replies_before: Millis, marks_before: Millis
     };
     let expired = (count(" AND reply IS NOT NULL", replies_before)?, count("", marks_before)?);
     Ok(Health { damage, host_tables, newest, expired })
-}
-
-/// Whether a database's tables are as a plugin wants them, looked at from outside.
-///
-/// # Errors
-/// When it cannot be opened or read.
-pub fn tables(path: &Path, wanted: &Schema) -> Result<schema::State, StoreError> {
-    let connection = open_reader(path)?;
-    let status = schema::status(&connection, wanted);
-    status.map(|status| status.state).map_err(|error| StoreError::Unavailable(error.to_string()))
 }

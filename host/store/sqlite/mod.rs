@@ -2,13 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
-use super::{Access, Fate, StoreError};
+use super::{Access, Fate, StoreError, words};
 use crate::schema::{self, Schema};
 
 pub mod copy;
@@ -18,6 +18,7 @@ pub mod health;
 pub mod host_db;
 pub mod keys;
 pub mod outbox;
+pub mod own;
 pub mod records;
 pub mod schedules;
 pub mod steps;
@@ -163,6 +164,7 @@ pub(crate) fn fault(error: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::DatabaseBusy | ErrorCode::DatabaseLocked) => {
             StoreError::Unavailable("the database is in use by another process; try again".to_owned())
         }
+        _ if error.to_string().contains("no such table: _oncehost_") => words::own_table_gone(),
         _ => StoreError::Unavailable(format!("the database failed: {error}")),
     }
 }
@@ -191,6 +193,8 @@ pub struct Shared {
     /// When the query that runs now is stopped: microseconds since `epoch`, `u64::MAX` for never.
     stop_query: Arc<AtomicU64>,
     epoch: Instant,
+    /// SQLite's count of changes of the schema, as the open transaction sees it.
+    tables_version: AtomicI64,
 }
 
 impl Shared {
@@ -209,6 +213,7 @@ impl Shared {
             access,
             stop_query,
             epoch,
+            tables_version: AtomicI64::new(0),
         }))
     }
 
@@ -247,6 +252,15 @@ impl Shared {
         let mut fresh = open(&self.path, self.access)?;
         watch_queries(&mut fresh, self.epoch, &self.stop_query);
         *self.lock() = fresh;
+        Ok(())
+    }
+
+    /// Notes the version of the tables, which is also the first that a transaction reads, and so its moment.
+    fn see_tables(&self, connection: &Connection) -> Result<(), StoreError> {
+        let version = connection
+            .prepare_cached("PRAGMA schema_version")
+            .and_then(|mut statement| statement.query_row([], |row| row.get(0)));
+        self.tables_version.store(version.map_err(|error| fault(&error))?, Ordering::Relaxed);
         Ok(())
     }
 
@@ -341,6 +355,7 @@ impl Tx {
         }
         let begun = connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut statement| statement.execute([]));
         begun.map_err(|error| fault(&error))?;
+        shared.see_tables(&connection)?;
         drop(connection);
         Ok(Self::new(shared))
     }
@@ -350,7 +365,9 @@ impl Tx {
     /// # Errors
     /// When the database fails.
     pub fn begin_read(&self) -> Result<(), StoreError> {
-        self.shared.lock().execute_batch("BEGIN").map_err(|error| fault(&error))
+        let connection = self.shared.lock();
+        connection.execute_batch("BEGIN").map_err(|error| fault(&error))?;
+        self.shared.see_tables(&connection)
     }
 
     /// Ends a transaction that only read, if it is still there.
@@ -435,6 +452,11 @@ impl Tx {
             ));
         }
         work(&connection)
+    }
+
+    /// See [`crate::store::Tx::tables_version`].
+    pub fn tables_version(&self) -> i64 {
+        self.shared.tables_version.load(Ordering::Relaxed)
     }
 
     /// See [`crate::store::Tx::misfits`].

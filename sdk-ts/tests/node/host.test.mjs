@@ -2,16 +2,13 @@
 
 import assert from 'node:assert/strict'
 import http from 'node:http'
-import { before, test } from 'node:test'
+import { after, test } from 'node:test'
 import { createContext, invoke, invokeRaw, OncehostError, subscribe } from '../../dist/index.js'
 import { host } from '../support/host.mjs'
 
-let ctx, url
-
-before(async test => {
-  ({ url } = await host(test))
-  ctx = createContext({ baseUrl: url, headers: { 'x-tenant-id': 'acme' } })
-})
+// Not in a `before`: Deno's has no context to clean up behind.
+const { url } = await host({ after })
+const ctx = createContext({ baseUrl: url, headers: { 'x-tenant-id': 'acme' } })
 
 const crossing = name => ({ event_key: name, crossed_at: '2026-03-12T07:15:02.480Z', obj_id: name, region_id: 'r' })
 const create = (name, idempotencyKey) => invokeRaw(ctx, 'lane-change', 'lane-change.create-event', crossing(name), { idempotencyKey })

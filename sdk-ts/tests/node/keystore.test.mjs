@@ -2,7 +2,7 @@ import assert from 'node:assert/strict'
 import { webcrypto } from 'node:crypto'
 import { test } from 'node:test'
 import { createContext, keyStore } from '../../dist/index.js'
-import { answer, fakeFetch, HASTE, lost, problem, silence } from '../support/fake.mjs'
+import { answer, fakeFetch, gateway, HASTE, lost, problem, silence } from '../support/fake.mjs'
 import { memoryLocks, memoryStorage } from '../support/storage.mjs'
 
 // Node.js 18 has it, but not as a global.
@@ -65,6 +65,25 @@ test('a key of one\'s own that an unfinished intent has is refused for another',
   assert.deepEqual(keys.unfinished().map(({ key, input }) => [key, input]), [['cart-1', { sku: 'pen' }]])
 })
 
+test('the same input in another order is the same intent', async () => {
+  const { ctx, asked } = calling(lost, answer(1))
+  const keys = keyStore(memoryStorage())
+  await assert.rejects(keys.invoke({ ...ctx, deadline: 0 }, 'orders', 'orders.buy', { sku: 'pen', lines: [{ a: 1, b: 2 }] }, { idempotencyKey: 'cart-1' }))
+  assert.equal(await keys.invoke(ctx, 'orders', 'orders.buy', { lines: [{ b: 2, a: 1 }], sku: 'pen' }, { idempotencyKey: 'cart-1' }), 1)
+  assert.deepEqual(asked.map(({ key }) => key), ['"cart-1"', '"cart-1"'])
+})
+
+test('an input that no storage could give back is refused before it is noted', async () => {
+  const { ctx } = calling()
+  const keys = keyStore(memoryStorage())
+  await assert.rejects(keys.invoke(ctx, 'orders', 'orders.buy', { count: NaN }), { code: 'VALIDATION' })
+  assert.deepEqual(keys.unfinished(), [])
+})
+
+test('without a storage it is refused at once', () => {
+  assert.throws(() => keyStore(undefined), /keyStore needs a storage/)
+})
+
 test('the key is noted before anything is sent', async () => {
   const storage = memoryStorage()
   let noted
@@ -90,6 +109,7 @@ test('a final refusal lets go of the intent', async () => {
 for (const [name, mishap] of Object.entries({
   'no answer': lost,
   'a handler that failed': problem(500, 'SCRIPT', false),
+  'a 404 of something in between': gateway(404),
   'credentials that ran out': problem(401, 'UNAUTHENTICATED', false),
 })) {
   test(`${name} keeps the intent`, async () => {

@@ -28,6 +28,7 @@ for (const [name, mishap] of Object.entries({
   'RATE_LIMITED': problem(429, 'RATE_LIMITED', true),
   'OVERLOADED': problem(503, 'OVERLOADED', true),
   'a gateway\'s 502': gateway(502),
+  'a gateway\'s 502 in JSON': () => new Response('{"error":"Bad Gateway"}', { status: 502 }),
   'a gateway\'s 503': gateway(503),
   'a gateway\'s 504': gateway(504),
   'a gateway\'s 429': gateway(429),
@@ -70,6 +71,11 @@ test('an error says what the host said', async () => {
   })
 })
 
+test('an error of another API is none of the host\'s', async () => {
+  const { go } = calling(() => new Response('{"error":"no such route","code":"E404"}', { status: 404 }))
+  await assert.rejects(go(KEYED), { code: 'NOT_FOUND', number: 0, status: 404, retryable: false })
+})
+
 test('a refusal that is not the host\'s has a name all the same', async () => {
   for (const [status, code] of [[401, 'UNAUTHENTICATED'], [404, 'NOT_FOUND'], [413, 'TOO_LARGE']]) {
     await assert.rejects(calling(gateway(status)).go(KEYED), { code, status, retryable: false })
@@ -89,6 +95,53 @@ test('each try asks for the credentials anew', async () => {
   const ctx = createContext({ baseUrl: 'http://host.test', fetch, backoff: HASTE, token: async () => tokens.shift() })
   await invoke(ctx, 'orders', 'orders.pay', {}, KEYED)
   assert.deepEqual(asked.map(({ headers }) => headers.authorization), ['Bearer old', 'Bearer new'])
+})
+
+test('what the function for the credentials throws ends the call', async () => {
+  const { fetch, asked } = fakeFetch()
+  const ctx = createContext({ baseUrl: 'http://host.test', fetch, token: () => { throw new Error('signed out') } })
+  await assert.rejects(invoke(ctx, 'orders', 'orders.pay', {}, KEYED), { message: 'signed out' })
+  assert.equal(asked.length, 0)
+})
+
+test('credentials that do not come use up the try\'s time, and then the call\'s', async () => {
+  const { fetch } = fakeFetch(answer('late'))
+  const given = [new Promise(() => {}), 'secret']
+  const late = createContext({ baseUrl: 'http://host.test', fetch, token: () => given.shift(), tryTimeout: 5, backoff: HASTE })
+  assert.equal(await invoke(late, 'orders', 'orders.pay', {}, KEYED), 'late')
+  const never = createContext({ baseUrl: 'http://host.test', fetch, token: () => new Promise(() => {}), deadline: 5 })
+  await assert.rejects(invoke(never, 'orders', 'orders.pay', {}, KEYED), { code: 'UNAVAILABLE', message: /token/ })
+})
+
+test('an abort while the credentials are awaited ends the call with its reason', async () => {
+  const stop = new AbortController()
+  const ctx = createContext({ baseUrl: 'http://host.test', token: () => { setTimeout(() => stop.abort(new Error('enough'))); return new Promise(() => {}) } })
+  await assert.rejects(invoke(ctx, 'orders', 'orders.pay', {}, { ...KEYED, signal: stop.signal }), { message: 'enough' })
+})
+
+test('a page in the host\'s place is tried again, and the error says what came', async () => {
+  const page = () => new Response('<h1>sign in</h1>', { headers: { 'content-type': 'text/html' } })
+  const { go } = calling(page, answer(7))
+  assert.equal(await go(KEYED), 7)
+  await assert.rejects(calling(page).go(), { code: 'UNAVAILABLE', status: 200, message: /text\/html.*baseUrl/ })
+})
+
+test('a header that the caller names in capitals is sent once', async () => {
+  const { fetch, asked } = fakeFetch(answer(1))
+  const ctx = createContext({ baseUrl: 'http://host.test', fetch, headers: { 'Content-Type': 'application/json', 'X-Tenant-Id': 'acme' } })
+  await invoke(ctx, 'orders', 'orders.pay', {})
+  assert.deepEqual(asked[0].headers, { 'content-type': 'application/json', 'x-tenant-id': 'acme' })
+})
+
+test('an input that JSON would change without a word is refused, and nothing is sent', async () => {
+  for (const [value, way] of [[1n, /string/], [NaN, /NaN/], [new Map(), /object/], [new Set([1]), /array/], [new Uint8Array(2), /base64/], [new ArrayBuffer(2), /base64/]]) {
+    const { asked, go } = calling()
+    await assert.rejects(go(KEYED, { deep: [{ field: value }] }), error => error.code === 'VALIDATION' && /"field"/.test(error.message) && way.test(error.message))
+    assert.equal(asked.length, 0)
+  }
+  const { asked, go } = calling(answer(1))
+  await go(KEYED, { at: new Date(0), gone: undefined, none: null })
+  assert.equal(asked[0].body, '{"at":"1970-01-01T00:00:00.000Z","none":null}')
 })
 
 test('without credentials there is no Authorization header', async () => {

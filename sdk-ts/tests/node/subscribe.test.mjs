@@ -130,6 +130,27 @@ test('what onEvent throws ends it, and the event counts as not handled', async t
   assert.equal(subscription.lastEventId, '0')
 })
 
+test('an answer that is no stream is told of, and asked for again', async t => {
+  const source = await stream(t)
+  const told = []
+  const page = () => new Response('<h1>sign in</h1>', { headers: { 'content-type': 'text/html' } })
+  const answers = [page, (url, init) => fetch(url, init)]
+  const ctx = createContext({ baseUrl: source.url, fetch: async (url, init) => answers.shift()(url, init), backoff: { first: 1, longest: 1 } })
+  await new Promise(open => {
+    const subscription = subscribe(ctx, ['a'], { onEvent() {}, onError: error => told.push(error), onOpen: open })
+    t.after(() => subscription.close())
+  })
+  assert.deepEqual(told.map(({ code }) => code), ['UNAVAILABLE'])
+  assert.match(told[0].message, /text\/html.*baseUrl/)
+})
+
+test('closing ends it also while credentials are awaited', async () => {
+  const ctx = createContext({ baseUrl: 'http://host.test', token: () => new Promise(() => {}) })
+  const subscription = subscribe(ctx, ['a'], { onEvent() {} })
+  subscription.close()
+  await subscription.closed
+})
+
 test('closing ends the connection', async t => {
   const server = await stream(t)
   const { subscription, until } = listening(t, server)

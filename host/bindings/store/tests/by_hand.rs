@@ -67,7 +67,7 @@ fn missing_index_or_column_is_shown_as_the_plan_would_add_it() {
     let args = [text("orders"), v(r#"{"number":"A"}"#), v(r#"["number"]"#)];
     for by_hand in ["DROP INDEX orders_number", "ALTER TABLE lines DROP COLUMN qty"] {
         shop.sql(&format!("COMMIT; {by_hand}; BEGIN IMMEDIATE"));
-        let plan = tables::plan(&shop.database, &shop.plugin.schema, &[]).unwrap();
+        let plan = tables::plan(&Sqlite::stores(shop.folder.path()).plugin("shop"), &shop.plugin.schema, &[]).unwrap();
         let step = plan.steps.iter().flat_map(|step| &step.sql).next().unwrap().clone();
         match by_hand.starts_with("DROP") {
             true => shop.refused("createIfAbsent", &args, Code::Schema, &[&step, "oncehost schema apply shop"]),

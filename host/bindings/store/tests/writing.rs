@@ -229,6 +229,72 @@ fn a_database_behind_its_schema_says_how_to_apply_it() {
 }
 
 #[test]
+fn table_in_another_form_than_the_plugin_says_is_not_used() {
+    let shop = Fixture::new();
+    let list = |table: &str| shop.call("list", &[text(table), v("{}")]);
+    list("lines").unwrap();
+    // Another version of the plugin, whose change of lines is not applied.
+    let home = tempfile::tempdir().unwrap();
+    let other = |schema: &str, shared: &str| {
+        let folder = home.path().join("shop");
+        std::fs::create_dir_all(&folder).unwrap();
+        let manifest = format!(
+            r#"{{ "id": "shop", "version": "2.0.0", "permissions": ["data:read", "data:write"], "sharedTables": {shared} }}"#
+        );
+        std::fs::write(folder.join("plugin.json"), manifest).unwrap();
+        std::fs::write(folder.join("schema.sql"), schema).unwrap();
+        let registry = Registry::load(home.path(), 0).unwrap();
+        assert_eq!(registry.broken, Default::default());
+        let mut host = shop.host("acme");
+        host.scope.plugin = registry.plugins["shop"].clone();
+        host
+    };
+    let mut retyped = other(&SCHEMA.replace("qty INTEGER", "qty REAL"), r#"["rates"]"#);
+    let failure = call(&mut retyped, "list", &[text("lines"), v("{}")]).unwrap_err();
+    assert_eq!(failure.code, Code::Schema);
+    assert!(failure.detail.contains("column lines.qty is INTEGER in the database, and REAL here"), "{failure}");
+    assert!(failure.detail.contains("oncehost schema apply shop"), "{failure}");
+    call(&mut retyped, "list", &[text("orders"), v("{}")]).unwrap();
+    let mut own = other(SCHEMA, "[]");
+    let failure = call(&mut own, "list", &[text("rates"), v("{}")]).unwrap_err();
+    assert!(failure.detail.contains("shared by all tenants in the database"), "{failure}");
+    list("lines").unwrap();
+}
+
+#[test]
+fn run_that_begins_after_a_change_of_tables_looks_at_them_again() {
+    let shop = Fixture::new();
+    shop.call("list", &[text("lines"), v("{}")]).unwrap();
+    shop.tx.commit().unwrap();
+    let next = SCHEMA.replace("qty INTEGER NOT NULL DEFAULT 1", "qty REAL NOT NULL DEFAULT 1.0");
+    let next = crate::schema::parse(&next, &["rates".to_owned()]).unwrap();
+    tables::apply(&shop.database, &next, &["lines.qty".to_owned()], 1).unwrap();
+    let mut host = shop.host("acme");
+    host.tx = shop.database.begin().unwrap();
+    let failure = call(&mut host, "list", &[text("lines"), v("{}")]).unwrap_err();
+    assert_eq!(failure.code, Code::Schema);
+    assert!(failure.detail.contains("column lines.qty is REAL in the database, and INTEGER here"), "{failure}");
+}
+
+#[test]
+fn rule_that_only_the_database_has_is_no_fault_of_the_row() {
+    let shop = Fixture::new();
+    for (rule, record, says) in [
+        ("NOT NULL", r#"{"name":"1"}"#, "the database has NOT NULL on value"),
+        ("CHECK (value > 5)", r#"{"name":"2","value":1}"#, "the database has the CHECK"),
+    ] {
+        let columns = match shop.is_postgres() {
+            true => "name TEXT COLLATE \"C\" PRIMARY KEY, value DOUBLE PRECISION",
+            false => "name TEXT PRIMARY KEY, value REAL",
+        };
+        shop.sql(&format!("DROP TABLE rates; CREATE TABLE rates ({columns} {rule})"));
+        let args = [text("rates"), v(record), v(r#"["name"]"#)];
+        let more = ["and schema.sql has not", "oncehost schema plan shop"];
+        shop.refused("createIfAbsent", &args, Code::Schema, &[&[says], more.as_slice()].concat());
+    }
+}
+
+#[test]
 fn broken_rules_have_their_facts_for_programs() {
     let shop = Fixture::new();
     let call = |name: &str, args: [&str; 3]| {

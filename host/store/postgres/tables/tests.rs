@@ -4,14 +4,16 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use super::*;
-use crate::schema::{State, parse, render};
-use crate::store::Access;
-use crate::store::postgres::{Limits, Server};
+use crate::schema::{Plan, State, parse, render};
+use crate::store::postgres::Limits;
+use crate::store::tables::{apply, plan, status};
+use crate::store::{self, Access};
 use crate::test_postgres;
 
 /// A plugin's schema in a database of its own.
 struct Shop {
     shared: Arc<Shared>,
+    database: store::Database,
 }
 
 fn schema(sql: &str) -> Schema {
@@ -19,27 +21,27 @@ fn schema(sql: &str) -> Schema {
     parse(sql, shared.as_slice()).unwrap_or_else(|faults| panic!("{sql}\n{faults:#?}"))
 }
 
-fn apply(shared: &Shared, wanted: &Schema, allowed: &[String], now: Millis) -> Result<Applied, ApplyError> {
-    apply_telling(shared, wanted, allowed, now, &|_, _, _| ())
-}
-
 impl Shop {
     fn new() -> Self {
         let limits = Limits { connections: 4, lock_wait: Duration::from_secs(5) };
         let server = Server::new(&test_postgres::database(), limits).unwrap();
-        Self { shared: Shared::open(&server, "shop", Access::Write).unwrap() }
+        let shared = Shared::open(&server, "shop", Access::Write).unwrap();
+        Self { shared, database: store::Database::Postgres(server, "shop".to_owned()) }
     }
 
     /// Applies `sql`, allowing everything, and checks that the database then is as wanted.
     fn bring(&self, sql: &str) -> Plan {
         let wanted = schema(sql);
-        let refused = plan(&self.shared, &wanted, &[]).unwrap().refusals;
+        let refused = plan(&self.database, &wanted, &[]).unwrap().refusals;
         let allowed: Vec<String> = refused.into_iter().filter_map(|refusal| refusal.allow).collect();
-        let applied = apply(&self.shared, &wanted, &allowed, 5).unwrap_or_else(|error| match error {
-            ApplyError::Refused(plan) => panic!("{}", render(&plan)),
-            ApplyError::Store(error) => panic!("{error}"),
-        });
-        let after = status(&self.shared, &wanted).unwrap();
+        let applied =
+            apply(&store::Shared::Postgres(self.shared.clone()), &wanted, &allowed, 5).unwrap_or_else(|error| {
+                match error {
+                    ApplyError::Refused(plan) => panic!("{}", render(&plan)),
+                    ApplyError::Store(error) => panic!("{error}"),
+                }
+            });
+        let after = status(&self.database, &wanted).unwrap();
         assert_eq!(after.state, State::Equal, "{}\n{}", render(&after.plan), wanted.to_sql());
         applied.plan
     }
@@ -53,15 +55,18 @@ impl Shop {
 
     /// The first column of the first row, as text.
     fn one(&self, sql: &str) -> String {
-        let rows = look(&self.shared, |db| db.rows(&format!("SELECT CAST(({sql}) AS TEXT)"))).unwrap();
+        let rows = within(&self.shared, LOOK, |db| db.rows(&format!("SELECT CAST(({sql}) AS TEXT)"))).unwrap();
         rows[0][0].as_text().unwrap_or("NULL").to_owned()
     }
 
     /// Why `sql` is refused.
     fn refused(&self, sql: &str) -> String {
-        let plan = plan(&self.shared, &schema(sql), &[]).unwrap();
+        let plan = plan(&self.database, &schema(sql), &[]).unwrap();
         assert!(!plan.refusals.is_empty(), "{}", render(&plan));
-        assert!(matches!(apply(&self.shared, &schema(sql), &[], 5), Err(ApplyError::Refused(_))));
+        assert!(matches!(
+            apply(&store::Shared::Postgres(self.shared.clone()), &schema(sql), &[], 5),
+            Err(ApplyError::Refused(_))
+        ));
         plan.refusals.into_iter().map(|refusal| refusal.message).collect::<Vec<_>>().join("\n")
     }
 }
@@ -148,7 +153,10 @@ fn types_change_where_every_value_has_a_counterpart() {
         ("INTEGER", "7", "REAL", "7"),
         ("REAL", "7", "INTEGER", "7"),
         ("INTEGER", "7", "TEXT", "7"),
-        ("REAL", "7", "TEXT", "7.0"),
+        ("REAL", "7", "TEXT", "7"),
+        ("REAL", "0.30000000000000004", "TEXT", "0.30000000000000004"),
+        ("REAL", "-2.5e-7", "TEXT", "-2.5e-07"),
+        ("TEXT", "'0.30000000000000004'", "REAL", "0.30000000000000004"),
         ("TEXT", "'-12'", "INTEGER", "-12"),
         ("TEXT", "'1.5e3'", "REAL", "1500"),
         ("BOOLEAN", "TRUE", "INTEGER", "1"),
@@ -218,7 +226,7 @@ fn changes_by_hand_are_told_and_taken_back() {
         "ALTER TABLE t ALTER CONSTRAINT t_parent_fkey DEFERRABLE",
     ] {
         shop.sql(by_hand);
-        let seen = status(&shop.shared, &schema(ALL)).unwrap();
+        let seen = status(&shop.database, &schema(ALL)).unwrap();
         assert_eq!(seen.state, State::Drift, "{by_hand}");
         shop.bring(ALL);
     }

@@ -1,5 +1,5 @@
 import type { ActionConfig, HandlerCtx } from '@oncehost/sdk/plugin'
-import { INSTANT } from '../../lib/instant.ts'
+import { INSTANT, INSTANT_FORM } from '../../lib/instant.ts'
 import { TEXT } from '../../lib/text.ts'
 import { must } from '../../lib/must.ts'
 
@@ -12,7 +12,7 @@ export const config = {
     required: ['event_key', 'crossed_at', 'obj_id', 'region_id'],
     properties: {
       event_key: { type: 'string', pattern: TEXT, minLength: 1, maxLength: 500 },
-      crossed_at: { type: 'string', format: 'date-time', pattern: INSTANT },
+      crossed_at: { type: 'string', format: 'date-time', pattern: INSTANT, description: INSTANT_FORM },
       obj_id: { type: 'string', pattern: TEXT, minLength: 1, maxLength: 100 },
       region_id: { type: 'string', pattern: TEXT, minLength: 1, maxLength: 100 },
       camera_id: { type: 'string', pattern: TEXT, minLength: 1, maxLength: 100 },

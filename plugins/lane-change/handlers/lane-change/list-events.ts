@@ -1,5 +1,5 @@
 import type { ActionConfig, Row, Where } from '@oncehost/sdk/plugin'
-import { INSTANT } from '../../lib/instant.ts'
+import { INSTANT, INSTANT_FORM } from '../../lib/instant.ts'
 import { must } from '../../lib/must.ts'
 import { TEXT } from '../../lib/text.ts'
 
@@ -12,8 +12,8 @@ export const config = {
       region_id: { type: 'string', pattern: TEXT },
       obj_id: { type: 'string', pattern: TEXT },
       status: { enum: ['pending_video', 'video_bound', 'pushed'] },
-      from: { type: 'string', format: 'date-time', pattern: INSTANT, description: 'crossed at this instant or later' },
-      until: { type: 'string', format: 'date-time', pattern: INSTANT, description: 'crossed before this instant' },
+      from: { type: 'string', format: 'date-time', pattern: INSTANT, description: `crossed at this instant or later: ${INSTANT_FORM}` },
+      until: { type: 'string', format: 'date-time', pattern: INSTANT, description: `crossed before this instant: ${INSTANT_FORM}` },
       newest_first: { type: 'boolean' },
       limit: { type: 'integer', minimum: 1, maximum: 1000 },
       cursor: { type: 'string', minLength: 1, description: 'next_cursor of the page before' },

@@ -2,19 +2,19 @@
 // The same work with the same durability: the key's record with the request's hash and the reply, the business row if
 // it is absent, the outbox row, one transaction, on disk before the reply.
 //
-//   node service.mjs --commit one|group --data FILE --port PORT
+//   node sqlite.mjs --commit one|group --data FILE --port PORT
 //
 // `one`: a transaction a request. `group`: what came in while the last commit ran shares the next, a savepoint each.
-import { createHash, randomUUID } from 'node:crypto'
+import { randomUUID } from 'node:crypto'
 import { parseArgs } from 'node:util'
 import Database from 'better-sqlite3'
-import Fastify from 'fastify'
+import { hashOf, recorded, serve } from './web.mjs'
 
 const { values: options } = parseArgs({
   options: { commit: { type: 'string' }, data: { type: 'string' }, port: { type: 'string' } },
 })
 if (!['one', 'group'].includes(options.commit) || !options.data || !options.port) {
-  console.error('usage: node service.mjs --commit one|group --data FILE --port PORT')
+  console.error('usage: node sqlite.mjs --commit one|group --data FILE --port PORT')
   process.exit(2)
 }
 
@@ -58,25 +58,11 @@ const sql = {
   ),
 }
 
-/** JSON with sorted members, so that their order does not matter to the hash. */
-function canonical(value) {
-  if (Array.isArray(value)) return `[${value.map(canonical).join(',')}]`
-  if (value === null || typeof value !== 'object') return JSON.stringify(value)
-  return `{${Object.keys(value)
-    .sort()
-    .map((name) => `${JSON.stringify(name)}:${canonical(value[name])}`)
-    .join(',')}}`
-}
-
 /** One request inside a transaction: replay, refuse, or do and record. */
 function createEvent({ tenant, key, input }) {
-  const hash = createHash('sha256').update(canonical({ ...input, sent_at: undefined })).digest()
+  const hash = hashOf(input)
   const record = sql.record.get(tenant, 'create-event', key)
-  if (record) {
-    return record.request_hash.equals(hash)
-      ? { status: 200, replayed: true, body: record.reply }
-      : { status: 422, body: '{"error":"KEY_REUSED"}' }
-  }
+  if (record) return recorded(record, hash)
   const now = new Date()
   const iso = now.toISOString()
   const id = randomUUID()
@@ -128,40 +114,8 @@ const inGroup = (call) =>
     if (waiting.length === 0) setImmediate(commitGroup)
     waiting.push({ call, resolve, reject })
   })
-const commit = options.commit === 'one' ? alone : inGroup
 
-const text = { type: 'string', minLength: 1, maxLength: 500, pattern: '^[^\\u0000]*$' }
-const schema = {
-  body: {
-    type: 'object',
-    required: ['event_key', 'crossed_at', 'obj_id', 'region_id'],
-    properties: {
-      event_key: text,
-      crossed_at: { type: 'string', format: 'date-time' },
-      obj_id: text,
-      region_id: text,
-      camera_id: text,
-      from_lane: { type: 'integer' },
-      to_lane: { type: 'integer' },
-      speed_kmh: { type: 'number', minimum: 0 },
-    },
-  },
-}
-
-const app = Fastify({ logger: false })
-app.post('/plugins/lane-change/invoke/lane-change.create-event', { schema }, async (request, reply) => {
-  const key = request.headers['idempotency-key']?.replace(/^"(.*)"$/, '$1')
-  if (!key) return reply.code(400).send({ error: 'KEY_REQUIRED' })
-  const done = await commit({ tenant: request.headers['x-tenant-id'] ?? 'dev', key, input: request.body })
-  if (done.replayed) reply.header('idempotent-replayed', 'true')
-  return reply.code(done.status).type('application/json').send(done.body)
+await serve(options.port, {
+  create: options.commit === 'one' ? alone : inGroup,
+  page: (...position) => sql.page.all(...position),
 })
-app.post('/plugins/lane-change/invoke/lane-change.list-events', async (request, reply) => {
-  const { region_id, limit = 100, cursor } = request.body
-  const [at, id] = cursor ? JSON.parse(cursor) : ['', '']
-  const events = sql.page.all(request.headers['x-tenant-id'] ?? 'dev', region_id, at, id, limit)
-  const last = events.at(-1)
-  const next_cursor = events.length === limit ? JSON.stringify([last.crossed_at, last.id]) : null
-  return reply.send({ code: 0, data: { events, next_cursor } })
-})
-await app.listen({ port: Number(options.port), host: '127.0.0.1' })

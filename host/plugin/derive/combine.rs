@@ -1,0 +1,244 @@
+//! Schemas put together: unions, intersections, and the language's helpers that change an object's members.
+
+use serde_json::{Map, Value as Json, json};
+
+use super::typed;
+
+pub(super) fn properties(schema: &Json) -> Option<&Map<String, Json>> {
+    schema.get("properties").and_then(Json::as_object)
+}
+
+/// The values of a schema that is a choice of literals.
+pub(super) fn literals(schema: &Json) -> Option<Vec<Json>> {
+    if let Some(value) = schema.get("const") {
+        return Some(vec![value.clone()]);
+    }
+    schema.get("enum").and_then(Json::as_array).cloned()
+}
+
+/// A choice of literals.
+pub(super) fn one_of(mut values: Vec<Json>) -> Json {
+    if values.len() == 1 {
+        return json!({ "const": values.remove(0) });
+    }
+    json!({ "enum": values })
+}
+
+/// The kinds of a schema that says nothing but those.
+fn kinds(schema: &Json) -> Option<Vec<Json>> {
+    let members = schema.as_object().filter(|members| members.len() == 1)?;
+    let kinds = members.get("type")?;
+    Some(kinds.as_array().cloned().unwrap_or_else(|| vec![kinds.clone()]))
+}
+
+/// One of several.
+pub(super) fn union(options: Vec<Json>) -> Json {
+    let mut flat: Vec<Json> = Vec::new();
+    for option in options {
+        // A choice inside of a choice is the same choice.
+        let inner = option.as_object().filter(|members| members.len() == 1).and_then(|members| members.get("anyOf"));
+        match inner.and_then(Json::as_array) {
+            Some(inner) => flat.extend(inner.iter().cloned()),
+            None => flat.push(option),
+        }
+    }
+    let mut seen = Vec::new();
+    flat.retain(|option| {
+        !seen.contains(option) && {
+            seen.push(option.clone());
+            true
+        }
+    });
+    if flat.iter().any(|option| *option == json!({})) {
+        return json!({});
+    }
+    flat.retain(|option| *option != json!(false));
+    if flat.len() == 1 {
+        return flat.remove(0);
+    }
+    let null = typed("null");
+    let values = |option: &Json| if *option == null { Some(vec![Json::Null]) } else { literals(option) };
+    if let Some(values) = flat.iter().map(values).collect::<Option<Vec<_>>>()
+        && flat.iter().any(|option| *option != null)
+    {
+        return one_of(values.concat());
+    }
+    if let Some(all) = flat.iter().map(kinds).collect::<Option<Vec<_>>>() {
+        let mut all = all.concat();
+        let mut seen = Vec::new();
+        all.retain(|kind| {
+            !seen.contains(kind) && {
+                seen.push(kind.clone());
+                true
+            }
+        });
+        return json!({ "type": all });
+    }
+    json!({ "anyOf": flat })
+}
+
+/// All of several: objects are put together. `None` where nothing can be all of them.
+pub(super) fn intersection(mut parts: Vec<Json>) -> Option<Json> {
+    // `{}` as a type is whatever is not null.
+    let free = [json!({}), typed("object")];
+    if parts.iter().any(|part| !free.contains(part)) {
+        parts.retain(|part| !free.contains(part));
+    } else {
+        parts.truncate(1);
+    }
+    if parts.len() == 1 {
+        return parts.pop();
+    }
+    let mut possible: Option<Vec<&str>> = None;
+    for kinds in parts.iter().filter_map(possible_kinds) {
+        possible = Some(match possible {
+            None => kinds,
+            Some(before) => before.into_iter().filter(|kind| kinds.contains(kind)).collect(),
+        });
+    }
+    if possible.is_some_and(|kinds| kinds.is_empty()) {
+        return None;
+    }
+    // What is put together is closed where a part is; a part that stayed closed would refuse the others' members.
+    let mut closed = false;
+    for part in &mut parts {
+        closed |= opened(part);
+    }
+    let mut schema = if parts.iter().all(is_plain) { merged(&parts) } else { json!({ "allOf": parts }) };
+    if closed {
+        close(&mut schema);
+    }
+    Some(schema)
+}
+
+/// Refuses members that an object's schema does not name.
+pub(super) fn close(schema: &mut Json) {
+    let Some(members) = schema.as_object_mut() else { return };
+    let composed = ["$ref", "anyOf", "allOf"].iter().any(|it| members.contains_key(*it));
+    let keyword = if composed { "unevaluatedProperties" } else { "additionalProperties" };
+    members.insert(keyword.to_owned(), json!(false));
+}
+
+/// Takes the closing out of a schema and what it is composed of; gives whether there was one.
+fn opened(schema: &mut Json) -> bool {
+    let Some(members) = schema.as_object_mut() else { return false };
+    let mut found = false;
+    for keyword in ["additionalProperties", "unevaluatedProperties"] {
+        if members.get(keyword) == Some(&json!(false)) {
+            members.remove(keyword);
+            found = true;
+        }
+    }
+    for list in ["anyOf", "allOf"] {
+        for part in members.get_mut(list).and_then(Json::as_array_mut).into_iter().flatten() {
+            found |= opened(part);
+        }
+    }
+    found
+}
+
+/// The types that values of a schema may have, where that can be seen; `number` stands for `integer`, too.
+fn possible_kinds(schema: &Json) -> Option<Vec<&str>> {
+    let of_value = |value: &Json| match value {
+        Json::Null => "null",
+        Json::Bool(_) => "boolean",
+        Json::Number(_) => "number",
+        Json::String(_) => "string",
+        Json::Array(_) => "array",
+        Json::Object(_) => "object",
+    };
+    if let Some(values) = literals(schema) {
+        return Some(values.iter().map(of_value).collect());
+    }
+    if let Some(options) = schema.get("anyOf").and_then(Json::as_array) {
+        return options.iter().map(possible_kinds).collect::<Option<Vec<_>>>().map(|all| all.concat());
+    }
+    let kind = schema.get("type")?;
+    let kinds: Vec<&str> = match kind.as_array() {
+        Some(kinds) => kinds.iter().filter_map(Json::as_str).collect(),
+        None => vec![kind.as_str()?],
+    };
+    Some(kinds.into_iter().map(|kind| if kind == "integer" { "number" } else { kind }).collect())
+}
+
+/// Whether a schema is of an object, and says nothing but its members.
+fn is_plain(part: &Json) -> bool {
+    let known = ["type", "properties", "required", "description"];
+    is_object(part) && part.as_object().is_some_and(|members| members.keys().all(|key| known.contains(&key.as_str())))
+}
+
+/// The members of several objects as those of one.
+fn merged(parts: &[Json]) -> Json {
+    let (mut named, mut required) = (Map::new(), Vec::new());
+    for part in parts {
+        for (name, schema) in properties(part).into_iter().flatten() {
+            let both = match named.remove(name) {
+                Some(before) if before != *schema => json!({ "allOf": [before, schema] }),
+                _ => schema.clone(),
+            };
+            named.insert(name.clone(), both);
+        }
+        for name in part.get("required").and_then(Json::as_array).into_iter().flatten() {
+            if !required.contains(name) {
+                required.push(name.clone());
+            }
+        }
+    }
+    let mut schema = json!({ "type": "object", "properties": named });
+    if !required.is_empty() {
+        schema["required"] = Json::Array(required);
+    }
+    schema
+}
+
+pub(super) fn without_null(mut schema: Json) -> Json {
+    let is_null = |it: &Json| *it == typed("null") || *it == json!("null") || it.is_null();
+    for list in ["anyOf", "enum", "type"] {
+        if let Some(all) = schema.get_mut(list).and_then(Json::as_array_mut) {
+            all.retain(|it| !is_null(it));
+        }
+    }
+    if let Some([only]) = schema.get("anyOf").and_then(Json::as_array).map(Vec::as_slice) {
+        return only.clone();
+    }
+    schema
+}
+
+fn is_object(schema: &Json) -> bool {
+    schema.get("type") == Some(&json!("object"))
+}
+
+/// `Partial`, `Required`, `Pick` and `Omit`.
+pub(super) fn changed(how: &str, object: &Json, keys: Option<&Json>) -> Option<Json> {
+    let open = object.get("additionalProperties").is_some_and(Json::is_object) && is_object(object);
+    let named = match properties(object) {
+        Some(named) => named,
+        // None of a record's members has to be there.
+        None if open && how == "Partial" => return Some(object.clone()),
+        None => return None,
+    };
+    let empty = Vec::new();
+    let required = object.get("required").and_then(Json::as_array).unwrap_or(&empty);
+    let keep = |name: &str| match (how, keys.and_then(literals)) {
+        ("Pick", Some(names)) => names.contains(&json!(name)),
+        ("Omit", Some(names)) => !names.contains(&json!(name)),
+        _ => true,
+    };
+    let needed = |name: &str| match how {
+        "Partial" => false,
+        "Required" => true,
+        _ => required.contains(&json!(name)),
+    };
+    let kept: Map<String, Json> =
+        named.iter().filter(|(name, _)| keep(name)).map(|(name, schema)| (name.clone(), schema.clone())).collect();
+    let required: Vec<&String> = kept.keys().filter(|name| needed(name)).collect();
+    let mut schema = object.clone();
+    let members = schema.as_object_mut()?;
+    if required.is_empty() {
+        members.remove("required");
+    } else {
+        members.insert("required".to_owned(), json!(required));
+    }
+    members.insert("properties".to_owned(), Json::Object(kept));
+    Some(schema)
+}
