@@ -1,5 +1,6 @@
 // How many events a second: accepted one by one and in batches, and delivered from one plugin to another.
 //   node benches/events.mjs BINARY [SECONDS]
+// ONCEHOST_STORE=postgres://… has the same on Postgres.
 
 import http from 'node:http'
 import { host } from '../tests/browser/support/host.mjs'

@@ -17,7 +17,7 @@ mod given;
 mod store;
 
 pub use access::{JwtSettings, Rate};
-pub use given::GivenSettings;
+pub use given::{GivenSettings, Veil};
 pub use store::{Placed, Placement, Store};
 
 /// All that an operator can set, with its default (spec §5, §8).

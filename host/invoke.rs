@@ -12,6 +12,7 @@ use serde_json::Value as Json;
 use crate::bindings::{Bindings, Effects, Scope, ctx, script_line};
 use crate::clock::Millis;
 use crate::codec::Value;
+use crate::config::Veil;
 use crate::failure::{Code, Failure};
 use crate::script::{Binding, Call, Engine, EngineLimits, Host, RunLimits, ScriptError};
 use crate::store::{Fate, Tx};
@@ -274,19 +275,27 @@ fn run(invocation: &Invocation, engine: Option<&mut Engine>, tx: &Tx) -> Result<
     let began = Instant::now();
     let ran = engine.run(&call, Box::new(bindings));
     scope.origin.part("handler", began, scope.ids.as_ref());
-    let data = ran.map_err(|error| from_script(error, scope, invocation.limits.time))?;
+    let data = ran.map_err(|error| from_script(error, scope, invocation.limits.time, &scope.plugin.veil()))?;
     Ok((data, wakes.take()))
 }
 
-/// What an error of a script's is to those who called it; what was thrown goes to the log.
-pub fn from_script(error: ScriptError, scope: &Scope, time: Duration) -> InvokeError {
+/// What an error of a script's is to those who called it; what was thrown goes to the log. Neither shows what is behind
+/// the veil.
+pub fn from_script(error: ScriptError, scope: &Scope, time: Duration, veil: &Veil) -> InvokeError {
+    let hidden = |mut text: String| {
+        veil.hide(&mut text);
+        text
+    };
     match error {
         ScriptError::Business { name, message, status, details } => {
-            InvokeError::Business { name, message, status, details }
+            InvokeError::Business { name, message: hidden(message), status, details }
         }
-        ScriptError::Discard { why } => InvokeError::Discard { why },
-        ScriptError::Host(failure) => InvokeError::Failure(failure),
+        ScriptError::Discard { why } => InvokeError::Discard { why: hidden(why) },
+        ScriptError::Host(failure) => {
+            InvokeError::Failure(Failure { detail: hidden(failure.detail.clone()), ..failure })
+        }
         ScriptError::Thrown { message, stack, position } => {
+            let (message, stack) = (hidden(message), hidden(stack));
             script_line!(ERROR, scope, stack, "the handler threw: {message}");
             let mut failure = Failure::new(Code::Script, message);
             failure.position = position;

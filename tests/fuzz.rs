@@ -279,7 +279,7 @@ fn batch(seed: u64, store: Option<String>) {
         files.push((format!("{plugin}/flows/work.json"), FLOW.to_owned()));
         files.push((format!("{plugin}/handlers/secret.ts"), SECRET.to_owned()));
     }
-    let folders = Folders::new(files.clone()).on(store);
+    let folders = Folders::new(files.clone()).on_postgres(store);
     let broken = Registry::load(&folders.plugins(), 0).unwrap().broken;
     assert!(broken.is_empty(), "seed {seed}: {broken:#?}");
     let host = Process::logging(folders.command(&["dev", "--apply-schema"]), Stdio::null());

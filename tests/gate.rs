@@ -344,7 +344,7 @@ fn endless_loop_ends_with_limit_leaves_nothing_and_the_next_call_works() {
         > POST shop/add key=k0 {"code":"a"}
         200 {"id":"<1>","created":true}
         > POST shop/spin key=k1 {"code":"b"}
-        500 LIMIT: the script ran longer than 1 s (limits.handler; in read actions limits.read, in flow scripts limits.script): do less in one run, or move work to a flow step (shop/handlers/spin.ts:3:3)
+        500 LIMIT: the script ran longer than 1 s (limits.handler): do less in one run, or move work to a flow step (shop/handlers/spin.ts:3:3)
         > POST shop/add key=k1 {"code":"c"}
         200 {"id":"<2>","created":true}
         > sql shop SELECT code FROM item ORDER BY code

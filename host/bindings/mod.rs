@@ -143,7 +143,8 @@ impl Host for Bindings {
         result
     }
 
-    fn log(&mut self, level: Level, line: String) {
+    fn log(&mut self, level: Level, mut line: String) {
+        self.scope.plugin.veil().hide(&mut line);
         Self::log_line(&self.scope, level, &line);
     }
 }

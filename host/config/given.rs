@@ -87,6 +87,20 @@ impl GivenSettings {
         }
     }
 
+    /// What must not show of a plugin whose settings with these names are secret. A value that cannot be read has not
+    /// been given to anybody either.
+    pub fn veil<'n>(&self, plugin: &str, names: impl IntoIterator<Item = &'n String>) -> Veil {
+        let mut veil = Veil::default();
+        for name in names {
+            match self.of(plugin, name) {
+                Ok(Some(Json::String(value))) => veil.add(name, &value),
+                Ok(Some(other)) => veil.add(name, &other.to_string()),
+                Ok(None) | Err(_) => {}
+            }
+        }
+        veil
+    }
+
     /// Plugins and settings that the file gives values for.
     pub fn names(&self) -> impl Iterator<Item = (&str, &str)> {
         self.file.keys().map(|(plugin, name)| (plugin.as_str(), name.as_str()))
@@ -98,6 +112,41 @@ impl GivenSettings {
         format!(
             "give it as {name} = \"…\" or {name} = {{ file = \"…\" }} below [settings.{plugin}] in oncehost.toml, or as {env}"
         )
+    }
+}
+
+/// Secrets that are taken out of whatever leaves by the log or as an error.
+#[derive(Clone, Default)]
+pub struct Veil(Vec<(String, String)>);
+
+impl Veil {
+    /// Adds a value, and the forms that it takes within JSON and URLs.
+    pub fn add(&mut self, name: &str, value: &str) {
+        let json = Json::from(value).to_string();
+        let url = url::form_urlencoded::byte_serialize(value.as_bytes()).collect::<String>();
+        let path = url.replace('+', "%20");
+        for form in [value, &json[1..json.len() - 1], &url, &path] {
+            if !form.is_empty() && !self.0.iter().any(|(_, known)| known == form) {
+                self.0.push((name.to_owned(), form.to_owned()));
+            }
+        }
+        // One that is a part of another would leave the rest of it.
+        self.0.sort_by_key(|(_, known)| std::cmp::Reverse(known.len()));
+    }
+
+    /// Puts names in the place of values.
+    pub fn hide(&self, text: &mut String) {
+        let mut from = 0;
+        let first = |rest: &str| {
+            // Of those that begin in one place the longest, which stands first.
+            let found = self.0.iter().filter_map(|it| Some((rest.find(it.1.as_str())?, it)));
+            found.min_by_key(|(at, _)| *at)
+        };
+        while let Some((at, (name, value))) = first(&text[from..]) {
+            let shown = format!("[secret {name}]");
+            text.replace_range(from + at..from + at + value.len(), &shown);
+            from += at + shown.len();
+        }
     }
 }
 
@@ -161,6 +210,15 @@ mod tests {
         assert!(!format!("{given:?}").contains("s3cret"));
         std::fs::remove_file(&path).unwrap();
         assert!(given.of("p", "token").unwrap_err().contains("cannot be read"));
+    }
+
+    #[test]
+    fn veil_hides_a_value_in_each_form_that_it_takes() {
+        let given = given("[settings.p]\n", &[("settings_p_token", "a \"b\"/c"), ("settings_p_pin", "c")]).unwrap();
+        let mut text = r#"a "b"/c and "a \"b\"/c" and a+%22b%22%2Fc and a%20%22b%22%2Fc and d"#.to_owned();
+        given.veil("p", &["pin".to_owned(), "token".to_owned()]).hide(&mut text);
+        let it = "[secret token]";
+        assert_eq!(text, format!("{it} and \"{it}\" and {it} and {it} and d"));
     }
 
     #[test]

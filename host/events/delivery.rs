@@ -139,22 +139,54 @@ fn next(retry: &Retry, hold: &Hold, now: Millis) -> Next {
     retry.pause(hold.attempt, random).map_or(Next::Dead, |pause| Next::Again(after(now, pause)))
 }
 
+/// Who had the last turn in a plugin's deliveries, so that neither a subscription nor a tenant with a long line keeps
+/// the others from theirs.
+#[derive(Clone, Default)]
+pub(super) struct LastTurns {
+    /// The subscription that a claim began with.
+    subscription: String,
+    /// The tenant that came last, by subscription.
+    tenants: HashMap<String, String>,
+}
+
+/// Claims what is due: of each subscription, beginning with another one each time, a fair share.
 async fn claim(app: &Arc<App>, name: &str, wanted: Vec<Wanted>) -> Result<Vec<Claimed>, Failure> {
     let (owner, now, lease) = (app.events.house.me.clone(), app.clock.now(), app.settings.lease);
+    let last = app.events.last_turns(name);
     let claim = move |tx: &Tx| {
-        let mut claimed: Vec<Claimed> = Vec::new();
-        for subscription in &wanted {
-            let room = subscription.most.min(BATCH - claimed.len());
-            let (until, first) = (after(now, lease), claimed.is_empty());
-            let (found, alone) = deliveries::claim(tx, &subscription.name, room, &owner, until, now, first)?;
+        let (mut turns, mut claimed) = (last.clone(), Vec::<Claimed>::new());
+        let begin = wanted.iter().position(|it| it.name == last.subscription).map_or(0, |at| at + 1);
+        for place in 0..wanted.len() {
+            let subscription = &wanted[(begin + place) % wanted.len()];
+            if place == 0 {
+                turns.subscription.clone_from(&subscription.name);
+            }
+            let share = (BATCH - claimed.len()).div_ceil(wanted.len() - place);
+            let (found, alone) = deliveries::claim(
+                tx,
+                deliveries::Wanted {
+                    subscription: &subscription.name,
+                    limit: subscription.most.min(share),
+                    last: turns.tenants.get(&subscription.name).map_or("", String::as_str),
+                    first: claimed.is_empty(),
+                    owner: &owner,
+                    lease_until: after(now, lease),
+                },
+                now,
+            )?;
+            if let Some(tenant) = found.iter().map(|it| &it.tenant).max() {
+                turns.tenants.insert(subscription.name.clone(), tenant.clone());
+            }
             claimed.extend(found);
             if alone || claimed.len() == BATCH {
                 break;
             }
         }
-        Ok(claimed)
+        Ok((claimed, turns))
     };
-    change(app, name, claim).await
+    let (claimed, turns) = change(app, name, claim).await?;
+    app.events.set_last_turns(name, turns);
+    Ok(claimed)
 }
 
 /// Runs claimed deliveries beside each other, and notes what failed.
@@ -203,8 +235,12 @@ async fn attempt(
 
 async fn extend(app: &Arc<App>, name: &str, holds: Vec<Hold>) {
     let until = after(app.clock.now(), app.settings.lease);
-    if let Err(failure) = change(app, name, move |tx| deliveries::extend(tx, &holds, until)).await {
-        tracing::warn!(plugin = name, "deliveries under way could not be held for longer: {failure}");
+    // A few at a time: where each run has a transaction of its own, one that ends just now would have all others fail
+    // with it.
+    for some in holds.chunks(8).map(<[Hold]>::to_vec) {
+        if let Err(failure) = change(app, name, move |tx| deliveries::extend(tx, &some, until)).await {
+            tracing::warn!(plugin = name, "deliveries under way could not be held for longer: {failure}");
+        }
     }
 }
 

@@ -65,6 +65,8 @@ pub struct Events {
     /// One round of each kind at a time in each database.
     turns: Mutex<BTreeMap<(Round, String), Turn>>,
     readers: Mutex<BTreeMap<String, Reader>>,
+    /// By plugin.
+    last_turns: Mutex<BTreeMap<String, delivery::LastTurns>>,
 }
 
 type Turn = Arc<tokio::sync::Mutex<()>>;
@@ -110,6 +112,7 @@ impl Events {
             known: RwLock::new(Arc::new(known)),
             turns: Mutex::default(),
             readers: Mutex::default(),
+            last_turns: Mutex::default(),
         })
     }
 
@@ -142,6 +145,14 @@ impl Events {
     async fn turn(&self, round: Round, name: &str) -> OwnedMutexGuard<()> {
         let turn = lock(&self.turns).entry((round, name.to_owned())).or_default().clone();
         turn.lock_owned().await
+    }
+
+    fn last_turns(&self, name: &str) -> delivery::LastTurns {
+        lock(&self.last_turns).get(name).cloned().unwrap_or_default()
+    }
+
+    fn set_last_turns(&self, name: &str, turns: delivery::LastTurns) {
+        lock(&self.last_turns).insert(name.to_owned(), turns);
     }
 
     fn reader(&self, name: &str) -> Option<Arc<Mutex<Shared>>> {

@@ -10,11 +10,11 @@ use super::passing::Passing;
 use super::{HOST, Round, awaited, blocking, change, databases, look, subscriptions};
 use crate::app::App;
 use crate::failure::Failure;
-use crate::store::{Notice, StoreError};
 use crate::store::deliveries::{self, NewDelivery};
 use crate::store::host_db::Message;
 use crate::store::outbox::{self, Outgoing};
 use crate::store::steps;
+use crate::store::{Notice, StoreError};
 
 /// Events, and about how many bytes of them, that go together.
 const BATCH: usize = 256;

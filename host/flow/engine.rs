@@ -212,16 +212,19 @@ impl Flows {
             let (desk, clock) = (self.desk.clone(), app.clock.clone());
             let renew = move |shared: &Shared| {
                 let now = clock.now();
-                let renewed = shared.transact(|tx| {
-                    for claimed in &claimed {
-                        let (attempt, step) = (claimed.attempt, &claimed.step().id);
-                        let of = Try { workflow: claimed.facts.id, step, owner: &desk.owner, attempt };
-                        steps::renew(tx, of, now.saturating_add(desk.lease), now)?;
+                // A few at a time: where many hosts write, one that ends just now would have all others fail with it.
+                for some in claimed.chunks(16) {
+                    let renewed = shared.transact(|tx| {
+                        some.iter().try_for_each(|claimed| {
+                            let (attempt, step) = (claimed.attempt, &claimed.step().id);
+                            let of = Try { workflow: claimed.facts.id, step, owner: &desk.owner, attempt };
+                            steps::renew(tx, of, now.saturating_add(desk.lease), now).map(drop)
+                        })
+                    });
+                    if let Err(error) = renewed {
+                        let error: StoreError = error;
+                        tracing::warn!(%error, "claims of steps could not be renewed");
                     }
-                    Ok::<_, StoreError>(())
-                });
-                if let Err(error) = renewed {
-                    tracing::warn!(%error, "claims of steps could not be renewed");
                 }
             };
             if let Err(failure) = app.lane(&plugin).post_exclusive(renew) {

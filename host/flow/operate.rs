@@ -139,7 +139,7 @@ pub async fn show(app: &Arc<App>, named: Named) -> Result<Json, Failure> {
 /// Has a failed or failing workflow tried again, or ends one. Gives it as it is then.
 ///
 /// # Errors
-/// As [`show`]; `CONTRACT` where that cannot be done to it.
+/// As [`show`]; `CONSTRAINT` where that cannot be done to it.
 pub async fn change(app: &Arc<App>, verb: Verb, named: Named) -> Result<Json, Failure> {
     let (plugin, tenant) = locate(app, &named).await?;
     let (of, id) = (app.clone(), plugin.clone());
@@ -166,7 +166,8 @@ fn changed(tx: &Tx, verb: Verb, tenant: &str, named: &Named, now: i64) -> Result
     let wakes = done.ok_or_else(|| gone(named))?;
     if verb == Verb::Cancel && wakes.cancelled.is_empty() {
         let status = workflows::find(tx, tenant, id)?.map(|workflow| workflow.status).unwrap_or_default();
-        return Err(Failure::contract(format!("the workflow {id} is {status} already, and cannot be cancelled")));
+        let text = format!("the workflow {id} is {status} already, and cannot be cancelled");
+        return Err(Failure::new(Code::Constraint, text));
     }
     Ok(wakes)
 }

@@ -15,10 +15,11 @@ use crate::app::App;
 use crate::auth::Caller;
 use crate::bindings::{Bindings, Scope, ctx};
 use crate::codec::{Value, json};
-use crate::config::GivenSettings;
+use crate::config::{GivenSettings, Veil};
 use crate::failure::{Code, Failure};
 use crate::idempotency;
 use crate::invoke::{HostCall, Invocation, InvokeError, Run, Unrecorded};
+use crate::plugin::Kind;
 use crate::script::{Binding, Host, Level, Outside};
 
 /// What one run has begun outside and what it was told; shared by the run and its thread.
@@ -28,11 +29,15 @@ pub(super) struct Reach(Arc<Mutex<Inner>>);
 #[derive(Default)]
 struct Inner {
     begun: Vec<AbortHandle>,
-    /// Secrets that the script has, by name.
-    secrets: HashMap<String, String>,
+    /// Secrets that the script has, or may have from an earlier step.
+    veil: Veil,
 }
 
 impl Reach {
+    pub fn new(veil: Veil) -> Self {
+        Self(Arc::new(Mutex::new(Inner { begun: Vec::new(), veil })))
+    }
+
     fn lock(&self) -> MutexGuard<'_, Inner> {
         self.0.lock().unwrap_or_else(PoisonError::into_inner)
     }
@@ -44,22 +49,9 @@ impl Reach {
         }
     }
 
-    fn hide_in(&self, text: &mut String) {
-        for (name, value) in self.lock().secrets.iter().filter(|(_, value)| !value.is_empty()) {
-            if text.contains(value.as_str()) {
-                *text = text.replace(value.as_str(), &format!("[secret {name}]"));
-            }
-        }
-    }
-
-    /// An error without the secrets that the script had.
-    pub fn hide(&self, mut error: InvokeError) -> InvokeError {
-        match &mut error {
-            InvokeError::Business { message, .. } => self.hide_in(message),
-            InvokeError::Discard { why } => self.hide_in(why),
-            InvokeError::Failure(failure) => self.hide_in(&mut failure.detail),
-        }
-        error
+    /// What errors and log lines of the run must not show.
+    pub fn veil(&self) -> Veil {
+        self.lock().veil.clone()
     }
 }
 
@@ -101,7 +93,7 @@ impl StepHost {
     }
 
     /// Does one call in a transaction of its own, and waits for its commit.
-    fn in_the_lane(&mut self, binding: Binding, args: Vec<Value>) -> Result<Value, Failure> {
+    fn in_the_lane(&mut self, kind: Kind, binding: Binding, args: Vec<Value>) -> Result<Value, Failure> {
         let call = HostCall { binding, args, published: self.published.clone(), gave: Mutex::default() };
         let invocation = Arc::new(Invocation {
             scope: self.scope.clone(),
@@ -115,7 +107,7 @@ impl StepHost {
         });
         let (sender, answer) = std::sync::mpsc::channel();
         let lane = self.app.lane(&self.scope.plugin.id);
-        lane.post(invocation.clone(), move |reply| drop(sender.send(reply)))?;
+        lane.post(invocation.clone(), kind, move |reply| drop(sender.send(reply)))?;
         let lost = || Failure::new(Code::Unavailable, "the host is stopping; whether this was written is unknown");
         match answer.recv().map_err(|_| lost())? {
             Ok(_) => {}
@@ -200,16 +192,16 @@ impl Host for StepHost {
     fn call(&mut self, binding: Binding, args: Vec<Value>) -> Result<Value, Failure> {
         match binding {
             Binding::StableId => ctx::stable_id_of(&self.scope, &args),
+            // What only looks waits behind nobody who writes.
+            Binding::StoreGet | Binding::StoreList | Binding::StoreCount | Binding::FlowGet => {
+                self.in_the_lane(Kind::Read, binding, args)
+            }
             Binding::StoreCreateIfAbsent
             | Binding::StoreUpdate
             | Binding::StoreDelete
-            | Binding::StoreGet
-            | Binding::StoreList
-            | Binding::StoreCount
             | Binding::FlowStart
-            | Binding::FlowGet
             | Binding::FlowCancel
-            | Binding::NotifyPublish => self.in_the_lane(binding, args),
+            | Binding::NotifyPublish => self.in_the_lane(Kind::Write, binding, args),
         }
     }
 
@@ -240,12 +232,12 @@ impl Host for StepHost {
                 return Err(Failure::contract(format!("the secret {name} has no value: {way}")));
             }
         };
-        self.reach.lock().secrets.insert(name.to_owned(), value.clone());
+        self.reach.lock().veil.add(name, &value);
         Ok(value)
     }
 
     fn log(&mut self, level: Level, mut line: String) {
-        self.reach.hide_in(&mut line);
+        self.reach.lock().veil.hide(&mut line);
         Bindings::log_line(&self.scope, level, &line);
     }
 }

@@ -256,7 +256,7 @@ impl Runner {
             Ok(engine) => engine,
             Err(error) => return self.ended(run, Err(error), &prepared, &Reach::default()),
         };
-        let reach = Reach::default();
+        let reach = Reach::new(prepared.scope.plugin.veil());
         let host = StepHost::new(&app, &prepared, &self.handle, self.sender.clone(), run, reach.clone());
         self.scripts.begin(self.id, run, Instant::now() + prepared.limits.time);
         let facts = prepared.facts.to_string();
@@ -322,7 +322,7 @@ impl Runner {
         let Some((claimed, landing, _)) = self.scripts.end(self.id, run) else { return false };
         crate::crash_point!("script-ended");
         let time = prepared.limits.time;
-        let result = result.map_err(|error| reach.hide(from_script(error, &prepared.scope, time)));
+        let result = result.map_err(|error| from_script(error, &prepared.scope, time, &reach.veil()));
         let Some(app) = self.app.upgrade() else { return false };
         step::settle_script(&app, prepared, claimed, landing, result);
         let mut state = self.scripts.state();

@@ -20,6 +20,9 @@ use crate::trace::Origin;
 use crate::workflow::definition::Uses;
 use crate::workflow::{self, Claimed, Desk, Going, Late};
 
+/// What says how long a step may take that has a time of its own.
+const TIMEOUT: &str = "the step's `timeout`";
+
 /// Why a step's try runs, and what makes it count once.
 #[derive(Debug)]
 struct StepCause {
@@ -122,7 +125,9 @@ pub(super) fn run_action(app: &Arc<App>, plugin: &Arc<Plugin>, claimed: Claimed)
         idempotency::check_input(schema, &input)
     });
     let mut limits = idempotency::run_limits(app, plugin, action.kind);
-    limits.time = claimed.step().timeout.map_or(limits.time, |timeout: Duration| timeout.min(limits.time));
+    if let Some(timeout) = claimed.step().timeout.filter(|timeout| *timeout < limits.time) {
+        (limits.time, limits.time_is) = (timeout, TIMEOUT);
+    }
     let scope = scope(app, plugin, &claimed, action.name.clone(), action.kind == Kind::Write);
     let invocation = Invocation {
         run: Run::Entry(action.entry),
@@ -166,7 +171,10 @@ pub(super) fn run_script(app: &Arc<App>, plugin: &Arc<Plugin>, claimed: Claimed)
     let (facts, step) = (&claimed.facts, claimed.step());
     let own = plugin.limits.script_ms.map(Duration::from_millis);
     let mut limits = idempotency::run_limits(app, plugin, Kind::Write);
-    limits.time = step.timeout.or(own).unwrap_or(app.settings.script_time);
+    (limits.time, limits.time_is) = match step.timeout {
+        Some(timeout) => (timeout, TIMEOUT),
+        None => (own.unwrap_or(app.settings.script_time), "limits.script"),
+    };
     let prepared = Prepared {
         entry: script.entry,
         input: claimed.input.clone(),
@@ -221,7 +229,7 @@ fn post(app: &Arc<App>, plugin: &Arc<Plugin>, claimed: Claimed, invocation: Invo
             unsettled(&flows, &id, of, &error);
         }
     };
-    if let Err(failure) = app.lane(&plugin.id).post(Arc::new(invocation), answer) {
+    if let Err(failure) = app.lane(&plugin.id).post(Arc::new(invocation), Kind::Write, answer) {
         unsettled(&app.flows, &plugin.id, claimed, &failure.into());
     }
 }

@@ -21,7 +21,7 @@ fn entry(code: Code) -> (u16, u16, &'static str) {
         Code::MediaType => (4150, 415, "The body is not JSON"),
         Code::KeyInProgress => (4090, 409, "The first call with this key still runs"),
         Code::Duplicate => (4091, 409, "Such a record is there already"),
-        Code::Constraint => (4092, 409, "A rule of the table forbids this"),
+        Code::Constraint => (4092, 409, "A rule of what is stored forbids this"),
         Code::KeyExpired => (4100, 410, "Done before; the reply is no longer kept"),
         Code::TooLarge => (4130, 413, "The request is too large"),
         Code::KeyReused => (4220, 422, "The key was used with another input"),

@@ -202,13 +202,14 @@ fn find(app: &App, plugin: &str, action: &str) -> Result<(Arc<Plugin>, Arc<Actio
 
 /// The limits of a run of one of the plugin's actions.
 pub(crate) fn run_limits(app: &App, plugin: &Plugin, kind: Kind) -> RunLimits {
-    let (own, default) = match kind {
-        Kind::Write => (plugin.limits.handler_ms, app.settings.handler_time),
-        Kind::Read => (plugin.limits.read_ms, app.settings.read_time),
+    let (own, default, time_is) = match kind {
+        Kind::Write => (plugin.limits.handler_ms, app.settings.handler_time, "limits.handler"),
+        Kind::Read => (plugin.limits.read_ms, app.settings.read_time, "limits.read"),
     };
     let limits = RunLimits::default();
     RunLimits {
         time: own.map_or(default, Duration::from_millis),
+        time_is,
         result: size(plugin.limits.result_bytes, app.settings.reply_limit),
         host_calls: plugin.limits.host_calls.unwrap_or(limits.host_calls),
         log_lines: plugin.limits.log_lines.unwrap_or(limits.log_lines),

@@ -194,16 +194,21 @@ impl Lane {
         answer.await.unwrap_or_else(|_| Err(unknown_outcome().into()))
     }
 
-    /// Puts an invocation that writes in the queue; `answer` is called on the lane's thread.
+    /// Puts an invocation in the queue of those that write, or that read; `answer` is called on the lane's thread.
     ///
     /// # Errors
     /// `OVERLOADED` when the queue is full; `answer` is not called then.
     pub fn post(
         self: &Arc<Self>,
         invocation: Arc<Invocation>,
+        kind: Kind,
         answer: impl FnOnce(Reply) + Send + 'static,
     ) -> Result<(), Failure> {
-        self.send_write(Work::Invoke(Job { invocation, reply: Answer::Host(Box::new(answer)), _hold: None }))
+        let job = Job { invocation, reply: Answer::Host(Box::new(answer)), _hold: None };
+        match kind {
+            Kind::Write => self.send_write(Work::Invoke(job)),
+            Kind::Read => self.send_read(job),
+        }
     }
 
     /// Puts work in the queue that needs the write connection for itself, outside any transaction.

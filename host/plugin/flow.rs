@@ -239,6 +239,10 @@ fn check_from(from: &Reader<'_>, paths: &Paths<'_>) {
 
 fn check_from_step(from: &Reader<'_>, text: &str, id: &str, paths: &Paths<'_>) {
     if paths.earlier.contains(id) {
+        let sleeps = paths.all.iter().any(|step| step.id == id && step.reader.value["uses"] == "sleep");
+        if sleeps && text.split('.').count() > 2 {
+            from.fault(format!("is \"{text}\", but the step \"{id}\" sleeps, and its result is null"));
+        }
         return;
     }
     if paths.all.iter().any(|step| step.id == id) {

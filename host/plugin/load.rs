@@ -104,6 +104,7 @@ pub(super) fn load(dir: &Path, folder: &str, now: Millis, evaluator: &mut Evalua
         schema,
         settings: manifest.settings,
         secrets: manifest.secrets,
+        given: Arc::default(),
         events,
         scripts,
         subscriptions: manifest.subscriptions,
@@ -212,15 +213,16 @@ impl Loader<'_> {
             let findings = Findings::default();
             let root = Reader::root(&value, "flow", &findings);
             let flow = flow::read(&root, known);
-            if let Some(flow) = flow {
-                if let Some(home) = homes.get(&flow.name)
-                    && let Some(name) = root.field("name")
+            // Also where something else is wrong with one of them: all faults are told at once.
+            if let Some(name) = value["name"].as_str() {
+                if let Some(home) = homes.get(name)
+                    && let Some(it) = root.field("name")
                 {
-                    name.fault(format!("is \"{}\", which {home} has too: choose another", flow.name));
+                    it.fault(format!("is \"{name}\", which {home} has too: choose another"));
                 }
-                homes.insert(flow.name.clone(), path);
-                flows.insert(flow.name.clone(), Arc::new(flow));
+                homes.insert(name.to_owned(), path);
             }
+            flows.extend(flow.map(|flow| (flow.name.clone(), Arc::new(flow))));
             drop(root);
             self.faults.extend(locate::in_json(&file, &text, findings.into_inner()));
         }

@@ -305,8 +305,13 @@ fn schedules(list: &Reader<'_>, events: &BTreeSet<&str>) -> Vec<Schedule> {
             it.fault(format!("has the name \"{name}\" a second time: choose another"));
         }
         let cron = it.required("cron", "\"cron\": \"0 3 * * *\"");
-        let cron =
-            cron.and_then(|it| it.name(is_cron, "five fields, minute hour day month weekday, as in \"0 3 * * *\""));
+        let cron = cron.and_then(|it| {
+            let text = it.text()?;
+            cron_fault(text).map_or(Some(text), |fault| {
+                it.fault(fault);
+                None
+            })
+        });
         let zone = it.required("timezone", "\"timezone\": \"UTC\"");
         let zone =
             zone.and_then(|it| it.name(is_zone, "the name of a time zone, such as \"UTC\" or \"Asia/Shanghai\""));
@@ -321,8 +326,14 @@ fn schedules(list: &Reader<'_>, events: &BTreeSet<&str>) -> Vec<Schedule> {
         });
         let catch_up = it.field("missed").map_or(Some(0), |it| it.one_of(&["once", "skip"])) == Some(0);
         let (Some(name), Some(cron), Some(timezone)) = (name, cron, zone) else { continue };
-        let ticks =
-            Cron::parse(cron, timezone).map_err(|why| it.fault(format!("has a cron that cannot be used: {why}")));
+        let ticks = Cron::parse(cron, timezone).and_then(|ticks| match ticks.after(0) {
+            Some(_) => Ok(ticks),
+            None => Err(format!("\"{cron}\" never ticks, for no month has such a day; choose one that comes")),
+        });
+        let ticks = ticks.map_err(|why| match it.field("cron") {
+            Some(cron) => cron.fault(format!("cannot be used: {why}")),
+            None => it.fault(format!("has a cron that cannot be used: {why}")),
+        });
         let (Some(handler), Some(tenants), Ok(ticks)) = (handler, tenants, ticks) else { continue };
         found.push(Schedule {
             name: name.to_owned(),
@@ -342,12 +353,22 @@ pub(super) fn is_segment(text: &str) -> bool {
     (1..=100).contains(&text.len()) && text.bytes().all(|b| b.is_ascii_lowercase() || b.is_ascii_digit() || b == b'-')
 }
 
-/// Five fields of numbers in range, `*`, lists, spans and steps.
-fn is_cron(text: &str) -> bool {
-    let ranges = [(0, 59), (0, 23), (1, 31), (1, 12), (0, 7)];
+/// What is wrong with a cron expression: five fields of numbers in range, `*`, lists, spans and steps.
+fn cron_fault(text: &str) -> Option<String> {
+    const FIELDS: [(&str, u32, u32); 5] =
+        [("minute", 0, 59), ("hour", 0, 23), ("day", 1, 31), ("month", 1, 12), ("weekday", 0, 7)];
+    let form = "minute hour day month weekday, as in \"0 3 * * *\"";
     let fields: Vec<&str> = text.split_ascii_whitespace().collect();
-    fields.len() == ranges.len()
-        && fields.iter().zip(ranges).all(|(field, range)| field.split(',').all(|part| is_cron_part(part, range)))
+    if fields.len() != FIELDS.len() {
+        return Some(format!("must have five fields, {form}; it is \"{text}\", which has {}", fields.len()));
+    }
+    fields.iter().zip(FIELDS).find_map(|(field, (name, least, most))| {
+        let wrong = field.split(',').find(|part| !is_cron_part(part, (least, most)))?;
+        Some(format!(
+            "is \"{text}\", where the {name} \"{wrong}\" does not fit: write numbers from {least} to {most}, `*`, lists \
+             `1,2`, spans `1-5` and steps `*/5` ({form})"
+        ))
+    })
 }
 
 fn is_cron_part(part: &str, (least, most): (u32, u32)) -> bool {

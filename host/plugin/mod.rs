@@ -10,7 +10,7 @@ use serde_json::Value as Json;
 
 use crate::backoff::Retry;
 use crate::clock::Millis;
-use crate::config::GivenSettings;
+use crate::config::{GivenSettings, Veil};
 use crate::cron::Cron;
 use crate::failure::Position;
 use crate::schema::Schema;
@@ -67,6 +67,8 @@ pub struct Plugin {
     pub settings: Json,
     /// Names of the settings that are secret; their values come from the operator.
     pub secrets: BTreeSet<String>,
+    /// What operators give for settings; the values of secrets are read from there each time.
+    pub given: Arc<GivenSettings>,
     /// Files of `events/`, by their path below it without `.ts`, `/` written as `.`: `video-uploaded`.
     pub events: BTreeMap<String, Arc<Entry>>,
     /// Files of `scripts/`, the same: `push-result`.
@@ -253,6 +255,11 @@ impl Plugin {
     /// The name of its folder, which its faults begin with.
     pub fn folder(&self) -> String {
         self.dir.file_name().unwrap_or_default().to_string_lossy().into_owned()
+    }
+
+    /// What its logs and errors must not show.
+    pub fn veil(&self) -> Veil {
+        self.given.veil(&self.id, &self.secrets)
     }
 }
 

@@ -71,7 +71,8 @@ impl Registry {
 }
 
 /// Puts what operators give in the place of defaults. What cannot be used is told in the log, and the default stands.
-fn take_given(plugin: &mut Plugin, given: &GivenSettings) {
+fn take_given(plugin: &mut Plugin, given: &Arc<GivenSettings>) {
+    plugin.given = given.clone();
     let Json::Object(settings) = &mut plugin.settings else { return };
     for (name, value) in settings.iter_mut() {
         match given.of(&plugin.id, name) {

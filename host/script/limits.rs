@@ -38,9 +38,10 @@ impl Stop {
 pub(super) fn sentence(stop: Stop, engine: &EngineLimits, run: &RunLimits) -> String {
     match stop {
         Stop::Time => format!(
-            "the script ran longer than {} (limits.handler; in read actions limits.read, in flow scripts limits.script): \
-             do less in one run, or move work to a flow step",
-            time(run.time)
+            "the script ran longer than {} ({}): do less in one run, or {}",
+            time(run.time),
+            run.time_is,
+            if run.time_is == "limits.handler" { "move work to a flow step" } else { "give it longer" }
         ),
         Stop::Memory => format!(
             "the script needed more than {} of memory (limits.memory): keep less at a time, page through lists",

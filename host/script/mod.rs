@@ -110,6 +110,8 @@ impl Default for EngineLimits {
 pub struct RunLimits {
     /// Wall time from the first line of the module to the settled result.
     pub time: Duration,
+    /// What sets that time, as its author finds it.
+    pub time_is: &'static str,
     /// Bytes of the result as JSON text.
     pub result: usize,
     /// Calls of bindings.
@@ -125,6 +127,7 @@ impl Default for RunLimits {
     fn default() -> Self {
         Self {
             time: Duration::from_secs(1),
+            time_is: "limits.handler",
             result: 1 << 20,
             host_calls: 10_000,
             log_lines: 1_000,

@@ -36,6 +36,20 @@ pub struct Claimed {
     pub attempt: u32,
 }
 
+/// What is to be claimed of a subscription.
+#[derive(Clone, Copy, Debug)]
+pub struct Wanted<'a> {
+    pub subscription: &'a str,
+    /// The most of them.
+    pub limit: usize,
+    /// The tenant that had the last turn; those behind it come first.
+    pub last: &'a str,
+    /// Whether nothing is claimed yet that will run beside them.
+    pub first: bool,
+    pub owner: &'a str,
+    pub lease_until: Millis,
+}
+
 /// What a try holds, and must still hold when it ends.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Hold {
@@ -107,14 +121,13 @@ verbs! { deliveries:
     /// When the database fails.
     pub fn add(tx, new: &NewDelivery, now: Millis) -> bool;
 
-    /// Claims at most `limit` deliveries of a subscription that are due, the longest due first, and counts their tries.
-    /// One that lost its host in a try comes alone, which is the answer's second part, and only where it is the `first`
-    /// of what is claimed together: whatever kills hosts must not take others with it.
+    /// Claims deliveries of a subscription that are due, and counts their tries: tenants in turns, of each the longest
+    /// due first. One that lost its host in a try comes alone, which is the answer's second part, and only where it is
+    /// the first of what is claimed together: whatever kills hosts must not take others with it.
     ///
     /// # Errors
     /// When the database fails.
-    pub fn claim(tx, subscription: &str, limit: usize, owner: &str, lease_until: Millis, now: Millis, first: bool)
-        -> (Vec<Claimed>, bool);
+    pub fn claim(tx, wanted: Wanted<'_>, now: Millis) -> (Vec<Claimed>, bool);
 
     /// Whether a try still holds its delivery.
     ///
@@ -188,6 +201,28 @@ verbs! { deliveries:
     /// # Errors
     /// When the database fails.
     pub fn clear(tx, before: Millis, batch: usize) -> usize;
+}
+
+/// Puts what was found tenant by tenant into turns, and takes away what must not run beside what comes before it. `lost`
+/// says of each whether it lost its host in a try.
+pub(super) fn in_turns(found: Vec<(Claimed, bool)>, wanted: Wanted<'_>) -> (Vec<Claimed>, bool) {
+    let mut rounds = std::collections::HashMap::<String, usize>::new();
+    let mut found: Vec<(usize, (Claimed, bool))> = found
+        .into_iter()
+        .map(|it| {
+            let round = rounds.entry(it.0.tenant.clone()).or_default();
+            *round += 1;
+            (*round, it)
+        })
+        .collect();
+    found.sort_by_key(|(round, _)| *round);
+    found.truncate(wanted.limit);
+    let at = found.iter().position(|(_, (_, lost))| *lost);
+    let alone = at == Some(0);
+    if let Some(at) = at {
+        found.truncate(if alone { usize::from(wanted.first) } else { at });
+    }
+    (found.into_iter().map(|(_, (claimed, _))| claimed).collect(), alone)
 }
 
 #[cfg(test)]

@@ -64,7 +64,18 @@ impl Work for Deliveries {
         for lost in deliveries::lost(tx, owner, now)? {
             deliveries::recover(tx, &lost, "gone", Next::Again(now), now)?;
         }
-        let (claimed, _) = deliveries::claim(tx, SUBSCRIPTION, most, owner, now + LEASE, now, true)?;
+        let (claimed, _) = deliveries::claim(
+            tx,
+            deliveries::Wanted {
+                subscription: SUBSCRIPTION,
+                limit: most,
+                last: "",
+                first: true,
+                owner,
+                lease_until: now + LEASE,
+            },
+            now,
+        )?;
         Ok(claimed.into_iter().map(|it| (it.id, it.attempt)).collect())
     }
 

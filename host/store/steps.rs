@@ -110,6 +110,12 @@ verbs! { steps:
     /// When the database fails.
     pub fn due(tx, now: Millis, limit: usize) -> Vec<Step>;
 
+    /// The same, of those alone that wait for their time and run nothing.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn timers(tx, now: Millis, limit: usize) -> Vec<Step>;
+
     /// When the next step is due after `after`.
     ///
     /// # Errors

@@ -178,7 +178,10 @@ pub fn tie(shared: &Shared, wanted: &Schema) -> Result<(), SchemaError> {
     change(shared, |db| schema::tie(db, wanted))
 }
 
-fn change(shared: &Shared, work: impl FnOnce(&dyn schema::Database) -> Result<(), SchemaError>) -> Result<(), SchemaError> {
+fn change(
+    shared: &Shared,
+    work: impl FnOnce(&dyn schema::Database) -> Result<(), SchemaError>,
+) -> Result<(), SchemaError> {
     match shared {
         Shared::Sqlite(shared) => {
             let mut connection = shared.lock();

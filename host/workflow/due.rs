@@ -35,24 +35,28 @@ pub struct Taken {
 }
 
 impl Round {
-    /// A workflow's facts.
+    /// A workflow's facts, or why it cannot go on.
     ///
     /// # Errors
-    /// When the database fails, or the workflow's definition cannot be read.
-    pub fn facts(&self, tx: &Tx, workflow: i64) -> Result<Arc<Facts>, Failure> {
+    /// When the database fails, or the transaction is gone: that says nothing about the workflow.
+    pub fn facts(&self, tx: &Tx, workflow: i64) -> Result<Result<Arc<Facts>, Failure>, StoreError> {
         let gone = |what: &str| Failure::new(Code::Unavailable, format!("the {what} of workflow {workflow} is gone"));
-        let row = workflows::by_number(tx, workflow)?.ok_or_else(|| gone("row"))?;
+        let Some(row) = workflows::by_number(tx, workflow)? else { return Ok(Err(gone("row"))) };
         let known = self.lock().get(&row.definition_hash).cloned();
         let definition = match known {
             Some(definition) => definition,
             None => {
-                let text = workflows::definition(tx, &row.definition_hash)?.ok_or_else(|| gone("definition"))?;
-                let read = Definition::parse(&text).map_err(|error| Failure::contract(error.to_string()))?;
-                self.lock().entry(row.definition_hash).or_insert(Arc::new(read)).clone()
+                let Some(text) = workflows::definition(tx, &row.definition_hash)? else {
+                    return Ok(Err(gone("definition")));
+                };
+                match Definition::parse(&text) {
+                    Ok(read) => self.lock().entry(row.definition_hash).or_insert(Arc::new(read)).clone(),
+                    Err(error) => return Ok(Err(Failure::contract(error.to_string()))),
+                }
             }
         };
         let seed = serde_json::from_str(&row.seed).unwrap_or_default();
-        Ok(Arc::new(Facts { id: row.id, tenant: row.tenant, workflow_id: row.workflow_id, seed, definition }))
+        Ok(Ok(Arc::new(Facts { id: row.id, tenant: row.tenant, workflow_id: row.workflow_id, seed, definition })))
     }
 
     fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; 32], Arc<Definition>>> {
@@ -70,13 +74,26 @@ impl Round {
 /// # Errors
 /// When the database fails.
 pub fn take_due(tx: &Tx, going: &Going<'_>, round: &Round) -> Result<Taken, StoreError> {
-    let rows = steps::due(tx, going.now, BATCH)?;
-    let full = rows.len() == BATCH;
     let mut taken = Taken::default();
+    let rows = steps::due(tx, going.now, BATCH)?;
+    let mut full = rows.len() == BATCH;
+    take_all(tx, going, round, rows, &mut taken)?;
+    if taken.starved {
+        // What there is no room for stays due, and somebody says so when there is. It holds up nobody whose time has come.
+        let rows = steps::timers(tx, going.now, BATCH)?;
+        full = rows.len() == BATCH;
+        take_all(tx, going, round, rows, &mut taken)?;
+    }
+    let next = if full { Some(going.now) } else { steps::next_due(tx, going.now)? };
+    taken.next = next.into_iter().chain(taken.next).min();
+    Ok(taken)
+}
+
+fn take_all(tx: &Tx, going: &Going<'_>, round: &Round, rows: Vec<Step>, taken: &mut Taken) -> Result<(), StoreError> {
     for row in rows {
-        let facts = match round.facts(tx, row.workflow) {
+        let facts = match round.facts(tx, row.workflow)? {
             Ok(facts) => facts,
-            Err(_) if left_to_others(going, &row, &mut taken) => continue,
+            Err(_) if left_to_others(going, &row, taken) => continue,
             Err(failure) => {
                 tracing::error!(plugin = going.plugin, workflow = row.workflow, %failure, "a workflow cannot go on");
                 steps::put(tx, &row, "blocked", Some(blocked_until(going, &row)), Err(&failure.detail), going.now)?;
@@ -86,13 +103,10 @@ pub fn take_due(tx: &Tx, going: &Going<'_>, round: &Round) -> Result<Taken, Stor
                 continue;
             }
         };
-        let wakes = take(tx, going, facts, &row, &mut taken)?;
+        let wakes = take(tx, going, facts, &row, taken)?;
         taken.wakes.add(wakes);
     }
-    // What there is no room for stays due; somebody says so when there is.
-    let after = if full && !taken.starved { going.now - 1 } else { going.now };
-    taken.next = steps::next_due(tx, after)?.into_iter().chain(taken.next).min();
-    Ok(taken)
+    Ok(())
 }
 
 /// Whether a step that this host cannot run stays as it is for a while: a host that can may come for it.
@@ -222,7 +236,7 @@ pub fn satisfy(
     for row in steps::waiting_for(tx, tenant, kind)? {
         let fields: Json = row.fields.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or_default();
         if matches(event, &fields) {
-            let facts = round.facts(tx, row.workflow)?;
+            let facts = round.facts(tx, row.workflow)??;
             wakes.add(over(tx, going, facts, &row, &result)?);
         }
     }

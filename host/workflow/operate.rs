@@ -6,7 +6,7 @@ use super::Wakes;
 use super::definition::{Definition, Step as Defined};
 use super::values::shown;
 use crate::clock::Millis;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::store::StoreError;
 use crate::store::steps::{self, Step};
 use crate::store::workflows::{self, Filter, Workflow};
@@ -164,7 +164,7 @@ pub fn cancel(
 /// `None` where there is no such workflow.
 ///
 /// # Errors
-/// `CONTRACT` where nothing failed.
+/// `CONSTRAINT` where nothing failed.
 pub fn retry(tx: &Tx, tenant: &str, workflow_id: &str, now: Millis) -> Result<Option<Wakes>, Failure> {
     let Some(workflow) = workflows::find(tx, tenant, workflow_id)? else { return Ok(None) };
     let again = match workflow.status.as_str() {
@@ -172,10 +172,11 @@ pub fn retry(tx: &Tx, tenant: &str, workflow_id: &str, now: Millis) -> Result<Op
         _ => 0,
     };
     if again == 0 {
-        return Err(Failure::contract(format!(
-            "the workflow {workflow_id} is {}; only a failed or failing one is tried again",
-            workflow.status
-        )));
+        let why = match workflow.status.as_str() {
+            "failing" => "runs the next try of its step already".to_owned(),
+            status => format!("is {status}; only a failed or failing one is tried again"),
+        };
+        return Err(Failure::new(Code::Constraint, format!("the workflow {workflow_id} {why}")));
     }
     rows::set_status(tx, workflow.id, "failing", workflow.error.as_deref(), attempts(&workflow), now)?;
     let mut wakes = Wakes::default();

@@ -4,10 +4,15 @@ use std::collections::BTreeSet;
 
 use rusqlite::Connection;
 
-use super::crash::{TALK, column, load, settle};
+use super::crash::{TALK, load, settle};
 use crate::support::long;
 use crate::support::process::{Folders, Process};
 use crate::support::scenario::files;
+
+fn column(database: &Connection, sql: &str) -> Vec<String> {
+    let mut statement = database.prepare(sql).unwrap();
+    statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
 
 #[test]
 fn restored_backup_loses_no_event_and_repeats_none() {

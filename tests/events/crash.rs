@@ -6,12 +6,12 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
 use std::time::{Duration, Instant};
 
-use rusqlite::Connection;
+use oncehost::config::Store;
 
 use crate::support::host::{answer, ureq_agent};
-use crate::support::long;
 use crate::support::process::{Folders, Process};
 use crate::support::scenario::files;
+use crate::support::{is_met, long, stores};
 
 /// `say` publishes, `hear` keeps each event in a row of its own, so that a second effect would show.
 pub const TALK: &str = r#"
@@ -80,11 +80,6 @@ pub fn load(host: &Process, round: usize, most: usize, acknowledged: impl Fn(usi
     known.into_inner().unwrap()
 }
 
-pub fn column(database: &Connection, sql: &str) -> Vec<String> {
-    let mut statement = database.prepare(sql).unwrap();
-    statement.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
-}
-
 /// Waits until the host has nothing left to relay or deliver.
 pub fn settle(host: &Process) {
     let deadline = Instant::now() + Duration::from_secs(120);
@@ -102,15 +97,15 @@ pub fn settle(host: &Process) {
 
 /// What was acknowledged was heard, once each, and nothing is dead.
 fn examine(folders: &Folders, known: &BTreeSet<String>) {
-    let database = folders.database("hear");
-    let heard = column(&database, "SELECT what FROM heard");
+    let heard = folders.column("hear", "SELECT what FROM heard");
     let once: BTreeSet<String> = heard.iter().cloned().collect();
     assert_eq!(once.len(), heard.len(), "no effect twice");
     let missing: Vec<_> = known.difference(&once).collect();
     assert!(missing.is_empty(), "acknowledged and not heard: {missing:?}");
-    let said = column(&folders.database("say"), "SELECT what FROM said");
+    let said = folders.column("say", "SELECT what FROM said");
     assert!(said.iter().all(|what| once.contains(what)), "what committed was heard, acknowledged or not");
-    assert_eq!(column(&database, "SELECT sender_id FROM _oncehost_deliveries WHERE state <> 'done'"), [""; 0]);
+    let open = folders.column("hear", "SELECT sender_id FROM _oncehost_deliveries WHERE state <> 'done'");
+    assert_eq!(open, [""; 0]);
 }
 
 #[test]
@@ -123,28 +118,35 @@ fn events_survive_kill_at_named_points() {
         "delivery-claimed",
         "in-invocation",
         "before-commit",
+        "before-commit-is-sent",
         "after-commit",
     ];
     for point in points {
         for nth in long(&["2"][..], &["1", "2", "3", "5", "8", "13"][..]) {
-            let folders = Folders::new(files(TALK));
-            drop(folders.dev());
-            let mut command = folders.command(&["dev"]);
-            command.env("ONCEHOST_CRASH_AT", format!("{point}:{nth}"));
-            let mut host = Process::start(command);
-            let known = load(&host, 0, usize::MAX, |_| {});
-            assert!(!host.wait().success(), "{point} kills");
-            let host = folders.dev();
-            settle(&host);
-            assert_eq!(host.terminate().code(), Some(0));
-            examine(&folders, &known);
+            for store in stores().iter().filter(|store| is_met(point, store)) {
+                let folders = Folders::on(store, files(TALK));
+                drop(folders.dev());
+                let mut command = folders.command(&["dev"]);
+                command.env("ONCEHOST_CRASH_AT", format!("{point}:{nth}"));
+                let mut host = Process::start(command);
+                let known = load(&host, 0, usize::MAX, |_| {});
+                assert!(!host.wait().success(), "{point} kills");
+                let host = folders.dev();
+                settle(&host);
+                assert_eq!(host.terminate().code(), Some(0));
+                examine(&folders, &known);
+            }
         }
     }
 }
 
 #[test]
 fn events_survive_kill_at_random_moments_under_load() {
-    let folders = Folders::new(files(TALK));
+    stores().iter().for_each(kill_at_random);
+}
+
+fn kill_at_random(store: &Store) {
+    let folders = Folders::on(store, files(TALK));
     let mut known = BTreeSet::new();
     let mut random = 0x51f1_5eed_u32;
     for round in 0..long(5, 200) {
@@ -197,5 +199,5 @@ fn delivery_that_kills_its_host_each_time_ends_as_a_dead_letter_and_takes_no_oth
     assert_eq!((&dead[0]["id"], &dead[0]["tries"]), (&serde_json::json!("deadly"), &serde_json::json!(2)), "{dead:?}");
     assert!(dead[0]["error"].as_str().unwrap().contains("the host ended while try 2 ran"), "{dead:?}");
     settle(&host);
-    assert_eq!(column(&folders.database("hear"), "SELECT what FROM heard"), ["harmless"]);
+    assert_eq!(folders.column("hear", "SELECT what FROM heard"), ["harmless"]);
 }

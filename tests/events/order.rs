@@ -1,6 +1,11 @@
 //! `orderBy: "subject"` and `concurrency`.
 
-use crate::support::scenario::check;
+use serde_json::json;
+
+use super::EAR;
+use crate::support::host::{Host, START};
+use crate::support::scenario::{check, files};
+use crate::support::stores;
 
 const LINE: &str = r#"
 //- /line/plugin.json
@@ -70,4 +75,33 @@ fn events_of_one_subject_wait_for_the_one_that_fails_and_others_do_not() {
         ["a3","done",1]
         ["a4","done",1]"#,
     );
+}
+
+#[test]
+fn tenant_with_a_long_line_of_deliveries_keeps_no_other_waiting() {
+    for store in stores() {
+        let host = Host::with(files(EAR), |settings| settings.store = store);
+        // Of one tenant many have been due for a while, in each subscription.
+        for handler in ["keep", "also"] {
+            let line = format!(
+                "WITH RECURSIVE n (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM n WHERE n < 400) \
+                 INSERT INTO _oncehost_deliveries (event_id, subscription, operation, handler, tenant, source, sender_id, \
+                 type, event, state, attempts, lost, due_at, created_at) SELECT 'busy' || n, 'heard events/{handler}', \
+                 'ear/event:{handler}', '{handler}', 'busy', 's', 'busy' || n, 'heard', '{{\"id\":\"busy\"}}', 'waiting', 0, 0, \
+                 {START} - 1000, {START} - 1000 FROM n"
+            );
+            host.rows("ear", &line);
+        }
+        assert_eq!(
+            host.send_event("acme", &json!({ "specversion": "1.0", "type": "heard", "source": "s", "id": "1" })).status,
+            202
+        );
+        host.drain();
+        for (table, by) in [("heard", "substr(id, 37)"), ("also", "id")] {
+            let order = host.rows("ear", &format!("SELECT tenant_id FROM {table} ORDER BY {by}"));
+            assert_eq!(order.len(), 401, "{table}");
+            let at = order.iter().position(|row| row[0] == "acme").unwrap();
+            assert!(at < 200, "{table}: the {at}th of {}", order.len());
+        }
+    }
 }

@@ -8,9 +8,11 @@ use serde_json::{Value as Json, json};
 use super::EAR;
 use crate::support::host::{Host, answer, ureq_agent};
 use crate::support::scenario::files;
+use crate::support::stores;
 
-fn host() -> Host {
-    Host::new(files(EAR))
+/// A host on each database.
+fn hosts() -> impl Iterator<Item = Host> {
+    stores().into_iter().map(|store| Host::with(files(EAR), |settings| settings.store = store))
 }
 
 fn say(host: &Host, key: &str, text: &str) {
@@ -84,86 +86,92 @@ impl Stream {
 
 #[test]
 fn listener_hears_what_is_published_on_its_topics_of_its_tenant() {
-    let host = host();
-    let mut stream = Stream::open(&host, "topics=heard,other", "");
-    let mut stranger = Stream::open(&host, "topics=heard", "X-Tenant-Id: acme\r\n");
-    let mut elsewhere = Stream::open(&host, "topics=other", "");
-    say(&host, "k", "x");
-    let first = stream.next().unwrap();
-    assert_eq!((first.text(), &first.data["topic"], &first.event), ("xa", &json!("heard"), &None));
-    assert!(first.data["eventId"].is_string() && first.data["publishedAt"].is_string());
-    assert_eq!(stream.texts(1), ["xb"]);
-    let call = crate::support::host::Call { key: Some("k"), tenant: Some("acme"), body: br#"{"text":"theirs"}"# };
-    assert_eq!(host.call("ear", "say-two", &call).status, 200);
-    assert_eq!(stranger.texts(1), ["theirsa"], "nothing of the other tenant came before");
-    drop(host);
-    assert_eq!(elsewhere.next(), None, "only its own topics");
+    for host in hosts() {
+        let mut stream = Stream::open(&host, "topics=heard,other", "");
+        let mut stranger = Stream::open(&host, "topics=heard", "X-Tenant-Id: acme\r\n");
+        let mut elsewhere = Stream::open(&host, "topics=other", "");
+        say(&host, "k", "x");
+        let first = stream.next().unwrap();
+        assert_eq!((first.text(), &first.data["topic"], &first.event), ("xa", &json!("heard"), &None));
+        assert!(first.data["eventId"].is_string() && first.data["publishedAt"].is_string());
+        assert_eq!(stream.texts(1), ["xb"]);
+        let call = crate::support::host::Call { key: Some("k"), tenant: Some("acme"), body: br#"{"text":"theirs"}"# };
+        assert_eq!(host.call("ear", "say-two", &call).status, 200);
+        assert_eq!(stranger.texts(1), ["theirsa"], "nothing of the other tenant came before");
+        drop(host);
+        assert_eq!(elsewhere.next(), None, "only its own topics");
+    }
 }
 
 #[test]
 fn listener_that_comes_back_goes_on_behind_its_last_message() {
-    let mut host = host();
-    let mut stream = Stream::open(&host, "topics=heard", "");
-    say(&host, "k1", "1");
-    let last = stream.next().unwrap().id.unwrap();
-    drop(stream);
-    say(&host, "k2", "2");
-    host.restart();
-    say(&host, "k3", "3");
-    let header = format!("Last-Event-ID: {last}\r\n");
-    for (query, lines) in [("topics=heard", header.as_str()), (&format!("topics=heard&lastEventId={last}"), "")] {
-        assert_eq!(Stream::open(&host, query, lines).texts(5), ["1b", "2a", "2b", "3a", "3b"]);
+    for mut host in hosts() {
+        let mut stream = Stream::open(&host, "topics=heard", "");
+        say(&host, "k1", "1");
+        let last = stream.next().unwrap().id.unwrap();
+        drop(stream);
+        say(&host, "k2", "2");
+        host.restart();
+        say(&host, "k3", "3");
+        let header = format!("Last-Event-ID: {last}\r\n");
+        for (query, lines) in [("topics=heard", header.as_str()), (&format!("topics=heard&lastEventId={last}"), "")] {
+            assert_eq!(Stream::open(&host, query, lines).texts(5), ["1b", "2a", "2b", "3a", "3b"]);
+        }
     }
 }
 
 #[test]
 fn history_that_is_gone_is_a_resync_behind_which_the_stream_goes_on() {
-    let host = host();
-    let mut stream = Stream::open(&host, "topics=heard", "");
-    say(&host, "k1", "1");
-    let last = stream.next().unwrap().id.unwrap();
-    let newest = stream.next().unwrap().id.unwrap();
-    host.clock.advance(2 * 86_400_000);
-    assert!(host.block_on(oncehost::events::clear(&host.app)).unwrap() > 0);
-    for unknown in [last.as_str(), "999-00000000", "2-ffffffff", "1", "nonsense", "0-0"] {
-        let mut stream = Stream::open(&host, "topics=heard", &format!("Last-Event-ID: {unknown}\r\n"));
-        let heard = stream.next().unwrap();
-        assert_eq!((heard.event.as_deref(), heard.id.as_ref()), (Some("resync"), Some(&newest)), "{unknown}");
+    for host in hosts() {
+        let mut stream = Stream::open(&host, "topics=heard", "");
+        say(&host, "k1", "1");
+        let last = stream.next().unwrap().id.unwrap();
+        let newest = stream.next().unwrap().id.unwrap();
+        host.clock.advance(2 * 86_400_000);
+        assert!(host.block_on(oncehost::events::clear(&host.app)).unwrap() > 0);
+        for unknown in [last.as_str(), "999-00000000", "2-ffffffff", "1", "nonsense", "0-0"] {
+            let mut stream = Stream::open(&host, "topics=heard", &format!("Last-Event-ID: {unknown}\r\n"));
+            let heard = stream.next().unwrap();
+            assert_eq!((heard.event.as_deref(), heard.id.as_ref()), (Some("resync"), Some(&newest)), "{unknown}");
+        }
+        say(&host, "k2", "new");
+        let mut stream = Stream::open(&host, "topics=heard", &format!("Last-Event-ID: {newest}\r\n"));
+        assert_eq!(stream.texts(1), ["newa"]);
     }
-    say(&host, "k2", "new");
-    let mut stream = Stream::open(&host, "topics=heard", &format!("Last-Event-ID: {newest}\r\n"));
-    assert_eq!(stream.texts(1), ["newa"]);
 }
 
 #[test]
 fn listener_that_lost_its_connection_before_the_first_message_misses_none() {
-    let host = host();
-    let first_id = |query: &str, lines: &str| {
-        let mut stream = Stream::open(&host, query, lines);
-        std::iter::from_fn(|| stream.line()).find_map(|line| line.strip_prefix("id: ").map(str::to_owned)).unwrap()
-    };
-    let nothing_yet = first_id("topics=heard", "");
-    say(&host, "k1", "1");
-    let header = format!("Last-Event-ID: {nothing_yet}\r\n");
-    assert_eq!(Stream::open(&host, "topics=heard", &header).texts(2), ["1a", "1b"]);
-    let quiet = first_id("topics=other", "");
-    say(&host, "k2", "2");
-    let header = format!("Last-Event-ID: {quiet}\r\n");
-    assert_eq!(Stream::open(&host, "topics=heard", &header).texts(2), ["2a", "2b"]);
+    for host in hosts() {
+        let first_id = |query: &str, lines: &str| {
+            let mut stream = Stream::open(&host, query, lines);
+            std::iter::from_fn(|| stream.line()).find_map(|line| line.strip_prefix("id: ").map(str::to_owned)).unwrap()
+        };
+        let nothing_yet = first_id("topics=heard", "");
+        say(&host, "k1", "1");
+        let header = format!("Last-Event-ID: {nothing_yet}\r\n");
+        assert_eq!(Stream::open(&host, "topics=heard", &header).texts(2), ["1a", "1b"]);
+        let quiet = first_id("topics=other", "");
+        say(&host, "k2", "2");
+        let header = format!("Last-Event-ID: {quiet}\r\n");
+        assert_eq!(Stream::open(&host, "topics=heard", &header).texts(2), ["2a", "2b"]);
+    }
 }
 
 #[test]
 fn stop_ends_streams_first() {
-    let host = host();
-    let mut stream = Stream::open(&host, "topics=heard", "");
-    // It would outlast the grace period otherwise.
-    drop(host);
-    assert_eq!(stream.next(), None);
+    for host in hosts() {
+        let mut stream = Stream::open(&host, "topics=heard", "");
+        // It would outlast the grace period otherwise.
+        drop(host);
+        assert_eq!(stream.next(), None);
+    }
 }
 
 #[test]
 fn stream_without_topics_is_refused() {
-    let host = host();
-    let refused = answer(ureq_agent().get(format!("{}/notifications", host.url)).call().unwrap());
-    assert_eq!((refused.status, refused.error().as_str()), (400, "VALIDATION"));
+    for host in hosts() {
+        let refused = answer(ureq_agent().get(format!("{}/notifications", host.url)).call().unwrap());
+        assert_eq!((refused.status, refused.error().as_str()), (400, "VALIDATION"));
+    }
 }

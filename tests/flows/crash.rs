@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use oncehost::config::Store;
 use serde_json::{Value as Json, json};
 
 use super::{files, until};
 use crate::support::process::{Folders, Process};
 use crate::support::server::Server;
-use crate::support::{long, postgres};
+use crate::support::{is_met, long, stores};
 
 /// Action, script, action; the script charges a service that deduplicates on the key it is sent.
 const PAYER: &str = r#"
@@ -105,7 +106,7 @@ fn examine(folders: &Folders, server: &Server, ids: &[String]) {
     assert_eq!(ended[0][0], ids.len(), "every workflow ends");
     let marks = folders.rows("payer", "SELECT key, count(*) FROM mark GROUP BY key");
     assert_eq!(marks.len(), ids.len() * 2, "every action took effect");
-    assert!(marks.iter().all(|mark| mark[1] == 1), "and once");
+    assert!(marks.iter().all(|row| row[1] == 1), "and once: {marks:?}");
     let mut keys: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
     for seen in server.seen() {
         keys.entry(seen.body.clone()).or_default().insert(seen.header("idempotency-key").to_owned());
@@ -119,6 +120,7 @@ fn workflows_survive_kill_at_named_points() {
     let points = [
         "in-invocation",
         "before-commit",
+        "before-commit-is-sent",
         "after-commit",
         "before-replies",
         "steps-claimed",
@@ -126,25 +128,30 @@ fn workflows_survive_kill_at_named_points() {
         "script-ended",
     ];
     for point in points {
-        let nths = long(&["2"][..], &["1", "2", "3", "5", "8", "13", "21", "34"][..]);
-        for (nth, store) in nths.iter().flat_map(|nth| [(nth, None), (nth, Some(postgres::database()))]) {
-            let server = service();
-            let folders = Folders::new(files(PAYER, server.port)).on(store);
-            drop(folders.dev());
-            let mut command = folders.command(&["dev"]);
-            command.env("ONCEHOST_CRASH_AT", format!("{point}:{nth}"));
-            let mut host = Process::start(command);
-            let ids = start_until_gone(&host, 0);
-            assert!(!host.wait().success(), "{point} kills");
-            examine(&folders, &server, &ids);
+        for nth in long(&["2"][..], &["1", "2", "3", "5", "8", "13", "21", "34"][..]) {
+            for store in stores().iter().filter(|store| is_met(point, store)) {
+                let server = service();
+                let folders = Folders::on(store, files(PAYER, server.port));
+                drop(folders.dev());
+                let mut command = folders.command(&["dev"]);
+                command.env("ONCEHOST_CRASH_AT", format!("{point}:{nth}"));
+                let mut host = Process::start(command);
+                let ids = start_until_gone(&host, 0);
+                assert!(!host.wait().success(), "{point} kills");
+                examine(&folders, &server, &ids);
+            }
         }
     }
 }
 
 #[test]
 fn workflows_survive_kill_at_random_moments_under_load() {
+    stores().iter().for_each(kill_at_random);
+}
+
+fn kill_at_random(store: &Store) {
     let server = service();
-    let folders = Folders::new(files(PAYER, server.port));
+    let folders = Folders::on(store, files(PAYER, server.port));
     let mut random = 0x2545_f491_u32;
     let mut ids = Vec::new();
     for round in 0..long(5, 200) {

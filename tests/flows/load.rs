@@ -2,11 +2,11 @@
 
 use std::sync::Barrier;
 
-use super::{drain, look};
+use super::{drain, look, until};
 use crate::support::host::Host;
 use crate::support::scenario::files;
 
-const SLEEPER: &str = r#"
+pub const SLEEPER: &str = r#"
 //- /sleeper/plugin.json
 { "id": "sleeper", "version": "1.0.0", "permissions": ["data:write", "flow:start"] }
 //- /sleeper/schema.sql
@@ -63,6 +63,17 @@ fn thousand_starts_from_64_callers_make_one_workflow() {
     assert_eq!(first, 1);
     drain(&host);
     assert_eq!((host.count("sleeper", "_oncehost_workflows"), host.count("sleeper", "mark")), (1, 1));
+}
+
+#[test]
+fn sleepers_whose_time_came_while_nobody_looked_all_wake_after_one_look() {
+    const SLEEPERS: i64 = 1000;
+    let host = Host::with(files(SLEEPER), |settings| settings.handler_time = std::time::Duration::from_secs(60));
+    host.read("sleeper", "many", r#"{"from":0}"#).data();
+    // Long past: more of them than one look takes, and none of them due from now on.
+    host.clock.advance(2 * 60 * 60 * 1000);
+    host.app.flows.nudge("sleeper");
+    until(|| host.count("sleeper", "mark"), |marks| *marks == SLEEPERS);
 }
 
 #[test]

@@ -2,11 +2,11 @@
 
 #[cfg(feature = "crash-points")]
 mod crash;
-mod load;
+pub mod load;
 mod operators;
 mod outside;
 mod scenarios;
-mod stored;
+pub mod stored;
 
 use std::time::{Duration, Instant};
 
@@ -32,12 +32,12 @@ fn drain(host: &Host) {
 }
 
 /// Files of a fixture with `PORT` in the place of a server's port.
-fn files(fixture: &str, port: u16) -> Vec<(String, String)> {
+pub fn files(fixture: &str, port: u16) -> Vec<(String, String)> {
     let fill = |text: String| text.replace("PORT", &port.to_string());
     crate::support::scenario::files(fixture).into_iter().map(|(path, text)| (path, fill(text))).collect()
 }
 
 /// `flow.get` of the fixture's action `look`.
-fn look(host: &Host, plugin: &str, id: &str) -> Answer {
+pub fn look(host: &Host, plugin: &str, id: &str) -> Answer {
     host.read(plugin, "look", &format!(r#"{{"id":"{id}"}}"#))
 }

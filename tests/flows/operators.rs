@@ -73,10 +73,31 @@ fn workflow_is_listed_shown_retried_after_a_fix_and_cancelled() {
         "{}",
         text(&cancelled)
     );
-    assert_eq!(flow(&folders, &["cancel", id]).status.code(), Some(1));
+    let ended = flow(&folders, &["cancel", id]);
+    assert_eq!(ended.status.code(), Some(1));
+    assert!(text(&ended).contains("CONSTRAINT: the workflow ship-a/b %'é is cancelled already"), "{}", text(&ended));
     // The same without a host.
     assert_eq!(host.terminate().code(), Some(0));
     assert!(text(&flow(&folders, &["show", id])).contains("cancelled since"));
+    for verb in ["retry", "cancel"] {
+        assert_eq!(flow(&folders, &[verb, id]).status.code(), Some(1), "{verb}");
+    }
+}
+
+#[test]
+fn change_that_came_too_late_is_the_callers_fault() {
+    let folders = Folders::new(files(SHIP));
+    let host = folders.dev();
+    host.post("ship", "start", "k", r#"{"id":"1"}"#).data();
+    let ask = |verb: &str| host.post_to(&format!("/admin/flows/ship-1/{verb}"), "{}");
+    assert_eq!(ask("cancel").status, 200);
+    for (verb, says) in
+        [("cancel", "is cancelled already, and cannot be cancelled"), ("retry", "is cancelled; only a failed")]
+    {
+        let answer = ask(verb);
+        assert_eq!((answer.status, answer.error().as_str()), (409, "CONSTRAINT"), "{}", answer.body);
+        assert!(answer.body.contains(says), "{}", answer.body);
+    }
 }
 
 #[test]

@@ -43,7 +43,8 @@ export const cases: any = {
   async nobody() { return (await fetch('http://localhost:1/')).status },
   async many() { return (await Promise.all(Array.from({ length: 20 }, (_, n) => fetch(`http://127.0.0.1:PORT/${n}`)))).map(r => r.status).length },
   async secret() { console.log('it is', secret('token')); return [secret('token').length, (() => { try { secret('none') } catch (error) { return told(error) } })()] },
-  async leak() { throw new Error(`with ${secret('token')}`) },
+  async leak() { throw new Error(`with ${secret('token')} in ?${encodeURIComponent(secret('token'))}`) },
+  async carried(arg: any) { console.log('carried', arg); throw new BizError('CARRIED', `with ${arg}`) },
   async invoke(arg: any, ctx: any) {
     const one = await invoke(ctx, 'other', 'add', { n: 1 }, { idempotencyKey: `${run.idempotencyKey}:1` })
     const two = await invoke(ctx, 'other', 'add', { n: 1 }, { idempotencyKey: `${run.idempotencyKey}:1` })
@@ -229,6 +230,34 @@ fn secrets_reach_the_script_and_nothing_else() {
 }
 
 #[test]
+fn secrets_never_show_in_the_log_whoever_has_them() {
+    let server = echo();
+    let folders = Folders::new(files(CALLER, server.port));
+    let log = folders.data().with_file_name("log");
+    let secret = "t0p s3cret";
+    let mut command = folders.command(&["dev", "--apply-schema"]);
+    command.env("ONCEHOST_SETTINGS_CALLER_TOKEN", secret);
+    let host = Process::logging(command, std::fs::File::create(&log).unwrap().into());
+    for name in ["secret", "leak"] {
+        start(&host, name);
+    }
+    // Of an earlier step, say: this run never asks for it.
+    host.post("caller", "start", "c", &json!({ "id": "carried", "name": "carried", "arg": secret }).to_string()).data();
+    for (name, shows) in
+        [("leak", "with [secret token] in ?[secret token]"), ("carried", "CARRIED: with [secret token]")]
+    {
+        let failing = until(|| shown(&host, name), |found| !found["error"].is_null());
+        assert!(failing["error"].as_str().unwrap().contains(shows), "{failing}");
+    }
+    assert!(host.terminate().success());
+    let text = std::fs::read_to_string(&log).unwrap();
+    for line in ["it is [secret token]", "carried [secret token]", "the handler threw: Error: with [secret token] in"] {
+        assert!(text.contains(line), "{line}: {text}");
+    }
+    assert!(!text.contains("s3cret"), "{text}");
+}
+
+#[test]
 fn invoke_runs_an_action_of_another_plugin_once_per_key() {
     let server = echo();
     let host = caller(&server);
@@ -278,7 +307,8 @@ fn script_that_never_ends_is_stopped_by_its_timeout_while_others_go_on() {
     assert_eq!(told(&host, "localhost", &Json::Null), json!(200));
     let spun = look(&host, "caller", "call-spin").data();
     assert_eq!(spun["status"], "failing");
-    assert!(spun["told"].as_str().unwrap().contains("LIMIT: the script ran longer than 2 s"), "{spun}");
+    let says = "LIMIT: the script ran longer than 2 s (the step's `timeout`): do less in one run, or give it longer";
+    assert!(spun["told"].as_str().unwrap().contains(says), "{spun}");
 }
 
 #[test]

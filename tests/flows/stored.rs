@@ -7,8 +7,9 @@ use serde_json::{Value as Json, json};
 use super::{drain, files, look, until};
 use crate::support::host::Host;
 use crate::support::server::Server;
+use crate::support::stores;
 
-const SLOW: &str = r#"
+pub const SLOW: &str = r#"
 //- /slow/plugin.json
 { "id": "slow", "version": "1.0.0", "permissions": ["data:read", "data:write", "flow:start", "http:127.0.0.1:PORT"] }
 //- /slow/handlers/start.ts
@@ -39,6 +40,11 @@ export async function handle(input: any) {
   { "id": "ask", "uses": "script", "inputs": { "script": { "const": "ask" } } } ] }
 "#;
 
+/// A host on each database, one after the other.
+fn hosts(files: Vec<(String, String)>) -> impl Iterator<Item = Host> {
+    stores().into_iter().map(move |store| Host::with(files.clone(), |settings| settings.store = store))
+}
+
 #[test]
 fn try_that_ends_after_another_took_over_is_fenced() {
     let (go, held) = std::sync::mpsc::channel::<()>();
@@ -49,69 +55,77 @@ fn try_that_ends_after_another_took_over_is_fenced() {
         }
         (200, Vec::new(), format!("answer to {}", seen.path))
     });
-    let host = Host::new(files(SLOW, server.port));
-    host.post("slow", "start", "k", r#"{"id":"x"}"#).data();
-    until(|| server.seen().len(), |seen| *seen == 1);
-    // Nothing was heard of the first try for longer than its claim holds.
-    host.clock.advance(11_000);
-    host.block_on(host.app.flows.look(&host.app, "slow"));
-    until(|| look(&host, "slow", "slow-x").data()["status"].clone(), |status| status == "completed");
-    let second = json!({ "attempt": 2, "said": "answer to /2", "version": 1 });
-    assert_eq!(look(&host, "slow", "slow-x").data()["steps"]["ask"], second);
-    go.send(()).unwrap();
-    until(|| host.app.flows.in_flight(), |left| *left == 0);
-    assert_eq!(look(&host, "slow", "slow-x").data()["steps"]["ask"], second, "the later result stands");
+    for host in hosts(files(SLOW, server.port)) {
+        let before = server.seen().len();
+        host.post("slow", "start", "k", r#"{"id":"x"}"#).data();
+        until(|| server.seen().len(), |seen| *seen == before + 1);
+        // Nothing was heard of the first try for longer than its claim holds.
+        host.clock.advance(11_000);
+        host.block_on(host.app.flows.look(&host.app, "slow"));
+        until(|| look(&host, "slow", "slow-x").data()["status"].clone(), |status| status == "completed");
+        let second = json!({ "attempt": 2, "said": "answer to /2", "version": 1 });
+        assert_eq!(look(&host, "slow", "slow-x").data()["steps"]["ask"], second);
+        go.send(()).unwrap();
+        until(|| host.app.flows.in_flight(), |left| *left == 0);
+        assert_eq!(look(&host, "slow", "slow-x").data()["steps"]["ask"], second, "the later result stands");
+    }
 }
 
 #[test]
 fn workflow_goes_on_with_the_definition_it_began_with() {
     let server = Server::new(|_| (200, Vec::new(), String::new()));
-    let host = Host::new(files(SLOW, server.port));
-    host.post("slow", "start", "k", r#"{"id":"1","flow":"nap"}"#).data();
-    let other = r#"{ "name": "nap", "steps": [ { "id": "other", "uses": "sleep", "for": "2h" } ] }"#;
-    fs::write(host.plugins().join("slow/flows/nap.json"), other).unwrap();
-    host.block_on(oncehost::reload::reload_named(&host.app, None)).unwrap();
-    host.post("slow", "start", "k2", r#"{"id":"2","flow":"nap"}"#).data();
-    host.clock.advance(60 * 60 * 1000);
-    drain(&host);
-    let keys = |id: &str| -> Vec<String> {
-        look(&host, "slow", id).data()["steps"].as_object().unwrap().keys().cloned().collect()
-    };
-    assert_eq!((keys("nap-1"), keys("nap-2")), (vec!["ask".to_owned(), "nap".to_owned()], vec!["other".to_owned()]));
-    assert_eq!(look(&host, "slow", "nap-1").data()["status"], "completed");
-    assert_eq!(host.count("slow", "_oncehost_definitions"), 2);
-    host.clock.advance(60 * 60 * 1000);
-    drain(&host);
-    host.block_on(host.app.clear_expired()).unwrap();
-    let left = host.count("slow", "_oncehost_definitions");
-    assert_eq!(left, 0, "definitions that no workflow goes on with are cleared away");
+    for host in hosts(files(SLOW, server.port)) {
+        host.post("slow", "start", "k", r#"{"id":"1","flow":"nap"}"#).data();
+        let other = r#"{ "name": "nap", "steps": [ { "id": "other", "uses": "sleep", "for": "2h" } ] }"#;
+        fs::write(host.plugins().join("slow/flows/nap.json"), other).unwrap();
+        host.block_on(oncehost::reload::reload_named(&host.app, None)).unwrap();
+        host.post("slow", "start", "k2", r#"{"id":"2","flow":"nap"}"#).data();
+        host.clock.advance(60 * 60 * 1000);
+        drain(&host);
+        let keys = |id: &str| -> Vec<String> {
+            look(&host, "slow", id).data()["steps"].as_object().unwrap().keys().cloned().collect()
+        };
+        assert_eq!(
+            (keys("nap-1"), keys("nap-2")),
+            (vec!["ask".to_owned(), "nap".to_owned()], vec!["other".to_owned()])
+        );
+        assert_eq!(look(&host, "slow", "nap-1").data()["status"], "completed");
+        assert_eq!(host.count("slow", "_oncehost_definitions"), 2);
+        host.clock.advance(60 * 60 * 1000);
+        drain(&host);
+        host.block_on(host.app.clear_expired()).unwrap();
+        let left = host.count("slow", "_oncehost_definitions");
+        assert_eq!(left, 0, "definitions that no workflow goes on with are cleared away");
+    }
 }
 
 #[test]
 fn step_whose_script_is_gone_waits_for_it_as_failing_and_goes_on_when_it_is_back() {
     let server = Server::new(|_| (200, Vec::new(), "x".to_owned()));
-    let host = Host::new(files(SLOW, server.port));
-    host.post("slow", "start", "k", r#"{"id":"1","flow":"nap"}"#).data();
-    let (script, flows) = (host.plugins().join("slow/scripts/ask.ts"), host.plugins().join("slow/flows"));
-    let source = fs::read_to_string(&script).unwrap();
-    let kept: Vec<(_, String)> =
-        ["slow.json", "nap.json"].map(|name| (flows.join(name), fs::read_to_string(flows.join(name)).unwrap())).into();
-    fs::remove_file(&script).unwrap();
-    kept.iter().for_each(|(path, _)| fs::remove_file(path).unwrap());
-    let reload = || host.block_on(oncehost::reload::reload_named(&host.app, None)).unwrap();
-    assert!(!reload().is_broken());
-    host.clock.advance(60 * 60 * 1000);
-    drain(&host);
-    let found = look(&host, "slow", "nap-1").data();
-    assert_eq!(found["status"], "failing");
-    let error = found["error"].as_str().unwrap();
-    assert!(error.contains("the script \"ask\" is not there (slow/scripts/ask.ts)"), "{error}");
-    fs::write(&script, source).unwrap();
-    reload();
-    drain(&host);
-    let found = look(&host, "slow", "nap-1").data();
-    assert_eq!((&found["status"], &found["error"]), (&json!("completed"), &Json::Null), "{found}");
-    assert_eq!(found["steps"]["ask"]["attempt"], 1);
+    for host in hosts(files(SLOW, server.port)) {
+        host.post("slow", "start", "k", r#"{"id":"1","flow":"nap"}"#).data();
+        let (script, flows) = (host.plugins().join("slow/scripts/ask.ts"), host.plugins().join("slow/flows"));
+        let source = fs::read_to_string(&script).unwrap();
+        let kept: Vec<(_, String)> = ["slow.json", "nap.json"]
+            .map(|name| (flows.join(name), fs::read_to_string(flows.join(name)).unwrap()))
+            .into();
+        fs::remove_file(&script).unwrap();
+        kept.iter().for_each(|(path, _)| fs::remove_file(path).unwrap());
+        let reload = || host.block_on(oncehost::reload::reload_named(&host.app, None)).unwrap();
+        assert!(!reload().is_broken());
+        host.clock.advance(60 * 60 * 1000);
+        drain(&host);
+        let found = look(&host, "slow", "nap-1").data();
+        assert_eq!(found["status"], "failing");
+        let error = found["error"].as_str().unwrap();
+        assert!(error.contains("the script \"ask\" is not there (slow/scripts/ask.ts)"), "{error}");
+        fs::write(&script, source).unwrap();
+        reload();
+        drain(&host);
+        let found = look(&host, "slow", "nap-1").data();
+        assert_eq!((&found["status"], &found["error"]), (&json!("completed"), &Json::Null), "{found}");
+        assert_eq!(found["steps"]["ask"]["attempt"], 1);
+    }
 }
 
 const WAITER: &str = r#"
@@ -161,23 +175,24 @@ fn event(host: &Host, tenant: &str, data: &Json) {
 
 #[test]
 fn waiting_step_takes_the_event_that_matches_or_ends_with_null_at_its_timeout() {
-    let host = Host::new(crate::support::scenario::files(WAITER));
-    for (id, clip) in [("1", "a"), ("2", "b"), ("3", "c")] {
-        host.post("waiter", "start", id, &format!(r#"{{"id":"{id}","clip":"{clip}"}}"#)).data();
+    for host in hosts(crate::support::scenario::files(WAITER)) {
+        for (id, clip) in [("1", "a"), ("2", "b"), ("3", "c")] {
+            host.post("waiter", "start", id, &format!(r#"{{"id":"{id}","clip":"{clip}"}}"#)).data();
+        }
+        let found = |id: &str| look(&host, "waiter", &format!("wait-{id}")).data();
+        event(&host, "other", &json!({ "clip": "a" }));
+        assert_eq!(found("1")[0], "waiting", "another tenant's event");
+        event(&host, "dev", &json!({ "clip": "a", "size": 7 }));
+        let got = found("1");
+        assert_eq!(
+            (&got[0], &got[1]["data"]["size"], &got[2], &got[3]["size"]),
+            (&json!("completed"), &json!(7), &json!("skipped"), &json!(7))
+        );
+        assert_eq!(found("2")[0], "waiting", "another clip");
+        event(&host, "dev", &json!({ "clip": "a", "size": 8 }));
+        assert_eq!(found("1")[1]["data"]["size"], 7, "it waits no more");
+        host.clock.advance(60 * 60 * 1000);
+        drain(&host);
+        assert_eq!(found("2"), json!(["completed", null, "done", null]));
     }
-    let found = |id: &str| look(&host, "waiter", &format!("wait-{id}")).data();
-    event(&host, "other", &json!({ "clip": "a" }));
-    assert_eq!(found("1")[0], "waiting", "another tenant's event");
-    event(&host, "dev", &json!({ "clip": "a", "size": 7 }));
-    let got = found("1");
-    assert_eq!(
-        (&got[0], &got[1]["data"]["size"], &got[2], &got[3]["size"]),
-        (&json!("completed"), &json!(7), &json!("skipped"), &json!(7))
-    );
-    assert_eq!(found("2")[0], "waiting", "another clip");
-    event(&host, "dev", &json!({ "clip": "a", "size": 8 }));
-    assert_eq!(found("1")[1]["data"]["size"], 7, "it waits no more");
-    host.clock.advance(60 * 60 * 1000);
-    drain(&host);
-    assert_eq!(found("2"), json!(["completed", null, "done", null]));
 }

@@ -4,12 +4,10 @@ use oncehost::config::Store;
 use serde_json::json;
 
 use crate::events::EAR;
-use crate::events::crash::{TALK, load, settle};
 use crate::events::stream::Stream;
 use crate::support::host::{Host, START};
-use crate::support::process::{Folders, Process};
+use crate::support::postgres;
 use crate::support::scenario::files;
-use crate::support::{postgres, rows};
 
 fn pair() -> [Host; 2] {
     let url = postgres::database();
@@ -79,30 +77,23 @@ fn claim_of_another_host_stands_until_its_lease_runs_out() {
 }
 
 #[test]
-fn events_survive_kill_of_their_host() {
-    let points = ["event-accepted", "relay-before-mark", "relay-after-mark", "delivery-claimed", "in-invocation"];
-    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
-    for point in points.into_iter().chain(["before-commit-is-sent", "after-commit"]) {
-        let (folders, url) = (Folders::new(files(TALK)), postgres::database());
-        let command = |point: &str| {
-            let mut command = folders.command(&["dev", "--apply-schema", "--store", &url]);
-            command.env("ONCEHOST_LEASE", "1s").env("ONCEHOST_CRASH_AT", point);
-            command
-        };
-        drop(Process::start(command("never")));
-        let mut host = Process::start(command(&format!("{point}:2")));
-        let known = load(&host, 0, usize::MAX, |_| {});
-        assert!(!host.wait().success(), "{point} kills");
-        let host = Process::start(command("never"));
-        settle(&host);
-        let column = |plugin: &str, sql: &str| -> Vec<String> {
-            let rows = runtime.block_on(rows::postgres(&url, plugin, sql));
-            rows.iter().map(|row| row[0].as_str().unwrap().to_owned()).collect()
-        };
-        let heard = column("hear", "SELECT what FROM heard ORDER BY what");
-        assert!(heard.windows(2).all(|two| two[0] != two[1]), "{point}: no effect twice: {heard:?}");
-        assert!(known.iter().all(|what| heard.contains(what)), "{point}: {known:?} of {heard:?}");
-        assert!(column("say", "SELECT what FROM said").iter().all(|what| heard.contains(what)), "{point}");
-        assert!(column("hear", "SELECT sender_id FROM _oncehost_deliveries WHERE state <> 'done'").is_empty());
-    }
+fn event_sent_a_hundred_times_at_once_to_two_hosts_has_one_effect() {
+    let hosts = pair();
+    let event = json!({ "specversion": "1.0", "type": "heard", "source": "s", "id": "1" });
+    let barrier = std::sync::Barrier::new(20);
+    std::thread::scope(|scope| {
+        for caller in 0..20 {
+            let (host, event, barrier) = (&hosts[caller % 2], &event, &barrier);
+            scope.spawn(move || {
+                barrier.wait();
+                for _ in 0..5 {
+                    assert_eq!(host.send_event("dev", event).status, 202);
+                }
+            });
+        }
+    });
+    std::thread::scope(|scope| hosts.iter().for_each(|host| drop(scope.spawn(|| host.drain()))));
+    hosts.iter().for_each(Host::drain);
+    let counts = ["heard", "also"].map(|table| hosts[0].count("ear", table));
+    assert_eq!(counts, [1, 1], "one effect of each subscription");
 }

@@ -1,8 +1,8 @@
 //! Many hosts on one Postgres, and a Postgres that fails.
 
-#[cfg(feature = "crash-points")]
 mod events;
 mod faults;
+mod flows;
 mod hosts;
 mod linear;
 mod mixed;

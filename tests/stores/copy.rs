@@ -18,7 +18,11 @@ use crate::support::postgres;
 use crate::support::scenario::files;
 
 fn server(url: &str) -> Arc<Server> {
-    Server::for_moving(url, Limits { connections: 4, lock_wait: Duration::from_secs(5), answer: Duration::from_secs(60) }).unwrap()
+    Server::for_moving(
+        url,
+        Limits { connections: 4, lock_wait: Duration::from_secs(5), answer: Duration::from_secs(60) },
+    )
+    .unwrap()
 }
 
 fn on(server: &Arc<Server>, plugin: &str) -> Database {

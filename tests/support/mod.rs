@@ -12,3 +12,14 @@ pub mod shop;
 pub fn long<T>(short: T, long: T) -> T {
     if std::env::var_os("ONCEHOST_LONG").is_some() { long } else { short }
 }
+
+/// The databases that a test is to hold on: files, and a new one on Postgres.
+pub fn stores() -> [oncehost::config::Store; 2] {
+    use oncehost::config::Store;
+    [Store::Sqlite, Store::Postgres(postgres::database())]
+}
+
+/// Whether a host on this database ever comes to a crash point.
+pub fn is_met(point: &str, store: &oncehost::config::Store) -> bool {
+    point != "before-commit-is-sent" || matches!(store, oncehost::config::Store::Postgres(_))
+}

@@ -6,31 +6,37 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::{Arc, Condvar, Mutex};
 use std::time::{Duration, Instant};
 
+use oncehost::config::Store;
+use serde_json::Value as Json;
 use tempfile::TempDir;
 
 use super::host::{self, Answer};
 use super::rows;
 
-/// Folders for plugins and data.
+/// Folders for plugins and data, and where else the data may be.
 pub struct Folders {
     folder: TempDir,
-    /// Where the data are, if not in the folder.
-    store: Option<String>,
+    store: Store,
 }
 
 impl Folders {
     /// Folders with these files as plugins.
     pub fn new(files: impl IntoIterator<Item = (impl AsRef<str>, impl AsRef<str>)>) -> Self {
+        Self::on(&Store::Sqlite, files)
+    }
+
+    /// The same with the data in this database.
+    pub fn on(store: &Store, files: impl IntoIterator<Item = (impl AsRef<str>, impl AsRef<str>)>) -> Self {
         let folder = tempfile::tempdir().unwrap();
         for (path, text) in files {
             host::write(&folder.path().join("plugins").join(path.as_ref()), text.as_ref());
         }
-        Self { folder, store: None }
+        Self { folder, store: store.clone() }
     }
 
     /// The same with the data on this Postgres.
-    pub fn on(self, url: impl Into<Option<String>>) -> Self {
-        Self { store: url.into(), ..self }
+    pub fn on_postgres(self, url: Option<String>) -> Self {
+        Self { store: url.map_or(Store::Sqlite, Store::Postgres), ..self }
     }
 
     /// Folders without a plugin.
@@ -63,9 +69,9 @@ impl Folders {
             .env_remove("ONCEHOST_LONG")
             .env_remove("ONCEHOST_SEED")
             .current_dir(self.folder.path());
-        if let Some(url) = &self.store {
-            // What a dead host held is soon taken over.
-            command.env("ONCEHOST_STORE", url).env("ONCEHOST_LEASE", "1s");
+        if let Store::Postgres(url) = &self.store {
+            // What a killed host had claimed is another's after this time.
+            command.env("ONCEHOST_STORE", url).env("ONCEHOST_LEASE", "2s");
         }
         command
     }
@@ -75,23 +81,29 @@ impl Folders {
         Process::start(self.command(&["dev", "--apply-schema"]))
     }
 
-    /// What a query finds among the data of a plugin, on any database.
-    pub fn rows(&self, plugin: &str, sql: &str) -> Vec<Vec<serde_json::Value>> {
+    /// Whether the data are on Postgres.
+    pub fn is_on_postgres(&self) -> bool {
+        matches!(self.store, Store::Postgres(_))
+    }
+
+    /// What a query finds in the database of a plugin.
+    pub fn rows(&self, plugin: &str, sql: &str) -> Vec<Vec<Json>> {
         match &self.store {
-            None => rows::sqlite(&self.database(plugin), sql),
-            Some(url) => {
+            Store::Sqlite => rows::sqlite(&self.database(plugin), sql),
+            Store::Postgres(url) => {
                 let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build().unwrap();
                 runtime.block_on(rows::postgres(url, plugin, sql))
             }
         }
     }
 
-    /// Whether the data are on Postgres.
-    pub fn is_on_postgres(&self) -> bool {
-        self.store.is_some()
+    /// The same, of one column of texts.
+    pub fn column(&self, plugin: &str, sql: &str) -> Vec<String> {
+        let rows = self.rows(plugin, sql);
+        rows.iter().map(|row| row[0].as_str().expect("a text").to_owned()).collect()
     }
 
-    /// A plugin's database.
+    /// A plugin's database on SQLite.
     pub fn database(&self, plugin: &str) -> rusqlite::Connection {
         rusqlite::Connection::open(self.data().join(format!("{plugin}.db"))).unwrap()
     }
@@ -222,6 +234,12 @@ impl Process {
     /// Asks for a path.
     pub fn get(&self, path: &str) -> Answer {
         host::answer(self.agent.get(format!("{}{path}", self.url)).call().unwrap())
+    }
+
+    /// Sends JSON to a path.
+    pub fn post_to(&self, path: &str, body: &str) -> Answer {
+        let request = self.agent.post(format!("{}{path}", self.url)).header("Content-Type", "application/json");
+        host::answer(request.send(body).unwrap())
     }
 
     /// The same, where an answer must come, for a tenant.

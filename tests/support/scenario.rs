@@ -15,13 +15,12 @@ use oncehost::config::Store;
 use serde_json::Value as Json;
 
 use super::host::{Answer, Call, Host};
-use super::postgres;
 
 /// Runs a fixture on each database and compares its transcript with what is expected, which is the same for all.
 /// Identifiers show as `<1>`, `<2>`… in the order in which they appear.
 #[track_caller]
 pub fn check(fixture: &str, expected: &str) {
-    for store in [Store::Sqlite, Store::Postgres(postgres::database())] {
+    for store in super::stores() {
         let name = format!("{store:?}");
         let transcript = run(fixture, store);
         let (got, want) = (trimmed(&transcript), trimmed(expected));

@@ -115,5 +115,5 @@ pub fn folders() -> Folders {
 
 /// The same on each database.
 pub fn all_folders() -> [Folders; 2] {
-    [folders(), folders().on(postgres::database())]
+    [folders(), folders().on_postgres(Some(postgres::database()))]
 }

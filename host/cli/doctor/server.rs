@@ -3,8 +3,8 @@
 use super::Finding;
 use crate::clock::{Millis, millis};
 use crate::config::Settings;
-use crate::store::postgres::{self, Health};
 use crate::store::Stores;
+use crate::store::postgres::{self, Health};
 
 /// How far the server's clock may be from this machine's before somebody should look, in milliseconds.
 const APART: Millis = 1_000;

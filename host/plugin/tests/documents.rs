@@ -158,6 +158,12 @@ fn each_wrong_member_of_a_manifest_says_what_is_right() {
     complains(wrong_manifests(), |value| manifest(value).1);
 }
 
+/// A schedule with this cron.
+fn at(cron: &str) -> Json {
+    let it = json!({ "name": "n", "cron": cron, "timezone": "UTC", "tenants": ["a"], "handler": "events/clip/cut" });
+    with("schedules", json!([it]))
+}
+
 fn wrong_lists() -> Vec<(Json, &'static str)> {
     vec![
         (
@@ -176,12 +182,11 @@ fn wrong_lists() -> Vec<(Json, &'static str)> {
             "`subscriptions[0].retry.max` must not be less than `initial`",
         ),
         (
-            with(
-                "schedules",
-                json!([{ "name": "n", "cron": "61 * * * *", "timezone": "UTC", "tenants": ["a"], "handler": "events/clip/cut" }]),
-            ),
-            "`schedules[0].cron` must be five fields",
+            at("61 * * * *"),
+            "`schedules[0].cron` is \"61 * * * *\", where the minute \"61\" does not fit: write numbers from 0 to 59",
         ),
+        (at("0 3 * *"), "`schedules[0].cron` must have five fields"),
+        (at("0 0 30 2 *"), "`schedules[0].cron` cannot be used: \"0 0 30 2 *\" never ticks"),
         (
             with(
                 "schedules",
@@ -343,6 +348,11 @@ fn wrong_inputs() -> Vec<(Json, &'static str)> {
             "`steps[1].inputs.x.from` is \"steps.c.x\", but the step \"c\" does not end before",
         ),
         (
+            steps(json!([{ "id": "nap", "uses": "sleep", "for": "1h" },
+                { "id": "a", "uses": "sleep", "until": { "from": "steps.nap.at" } }])),
+            "`steps[1].until.from` is \"steps.nap.at\", but the step \"nap\" sleeps",
+        ),
+        (
             with_input(json!({ "from": "steps.b.x" })),
             "`steps[1].inputs.x.from` is \"steps.b.x\", but the step \"b\" does not end before",
         ),
@@ -459,18 +469,28 @@ fn the_schemas_for_editors_refuse_what_the_host_refuses() {
     manifests.extend(wrong_lists());
     flows.extend(wrong_inputs());
     let only_beside_the_rest = |message: &&str| {
-        ["needs the permission", "there is no file", "less than `initial`", "no port from", "five fields", "time zone"]
-            .iter()
-            .chain(&[
-                "is there too",
-                "another step",
-                "which is not there",
-                "no key",
-                "does not end before",
-                "no step",
-                "an instant",
-            ])
-            .any(|part| message.contains(part))
+        [
+            "needs the permission",
+            "there is no file",
+            "less than `initial`",
+            "no port from",
+            "five fields",
+            "does not fit",
+            "never ticks",
+            "time zone",
+        ]
+        .iter()
+        .chain(&[
+            "is there too",
+            "another step",
+            "which is not there",
+            "no key",
+            "does not end before",
+            "\" sleeps",
+            "no step",
+            "an instant",
+        ])
+        .any(|part| message.contains(part))
     };
     let taken: Vec<_> = [taken_by(FOR_MANIFESTS, manifests), taken_by(FOR_FLOWS, flows)].concat();
     let unexplained: Vec<_> = taken.into_iter().filter(|message| !only_beside_the_rest(message)).collect();

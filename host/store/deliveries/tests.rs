@@ -32,13 +32,17 @@ impl Book {
     }
 
     fn add(&self, event_id: &str, order_key: Option<&str>) -> bool {
+        self.add_of("acme", event_id, order_key)
+    }
+
+    fn add_of(&self, tenant: &str, event_id: &str, order_key: Option<&str>) -> bool {
         let text = |text: &str| text.to_owned();
         let new = NewDelivery {
             event_id: text(event_id),
             subscription: text(SUBSCRIPTION),
             operation: text("p/event:h"),
             handler: text("h"),
-            tenant: text("acme"),
+            tenant: text(tenant),
             source: text("s"),
             sender_id: text(event_id),
             event_type: text("t"),
@@ -50,13 +54,17 @@ impl Book {
     }
 
     fn claim(&self, owner: &str, limit: usize) -> Vec<Hold> {
-        let (claimed, _) = claim(&self.tx, SUBSCRIPTION, limit, owner, NOW + 10, NOW, true).unwrap();
+        let (claimed, _) = claim(&self.tx, wanted(owner, limit, "", true), NOW).unwrap();
         claimed.into_iter().map(|it| Hold { id: it.id, owner: owner.to_owned(), attempt: it.attempt }).collect()
     }
 
     fn states(&self) -> Vec<String> {
         list(&self.tx, &Selected::default(), 0, 100).unwrap().into_iter().map(|it| it.state).collect()
     }
+}
+
+fn wanted<'a>(owner: &'a str, limit: usize, last: &'a str, first: bool) -> Wanted<'a> {
+    Wanted { subscription: SUBSCRIPTION, limit, last, first, owner, lease_until: NOW + 10 }
 }
 
 #[test]
@@ -124,7 +132,7 @@ fn delivery_that_lost_its_host_is_claimed_alone() {
             recover(&book.tx, &lost, "gone", Next::Again(NOW), NOW).unwrap();
         }
         assert_eq!(book.claim("y", 5).len(), 1);
-        let (more, alone) = claim(&book.tx, SUBSCRIPTION, 5, "y", NOW + 10, NOW, false).unwrap();
+        let (more, alone) = claim(&book.tx, wanted("y", 5, "", false), NOW).unwrap();
         assert!(more.is_empty() && alone, "not beside others");
         assert_eq!(held.len(), 2);
     }
@@ -146,6 +154,27 @@ fn one_of_each_turn_goes_at_a_time_in_the_order_of_coming() {
         // A dead one that comes back has lost its place.
         assert_eq!(replay(&book.tx, &[(held[0].id, NOW)]).unwrap(), 1);
         assert_eq!(book.states(), ["behind", "waiting", "running", "behind"]);
+    }
+}
+
+#[test]
+fn tenants_have_turns_however_long_the_line_of_one_is() {
+    for book in books() {
+        for number in 0..20 {
+            book.add_of("busy", &format!("b{number}"), None);
+        }
+        for tenant in ["acme", "zeta"] {
+            book.add_of(tenant, tenant, None);
+        }
+        let tenants = |limit, last: &str| -> Vec<String> {
+            let (claimed, _) = claim(&book.tx, wanted("x", limit, last, true), NOW).unwrap();
+            claimed.into_iter().map(|it| it.tenant).collect()
+        };
+        assert_eq!(tenants(4, ""), ["acme", "busy", "zeta", "busy"]);
+        assert_eq!(tenants(2, "zeta"), ["busy", "busy"], "behind the last it begins anew");
+        book.add_of("zeta", "z2", None);
+        assert_eq!(tenants(1, ""), ["busy"]);
+        assert_eq!(tenants(1, "busy"), ["zeta"]);
     }
 }
 

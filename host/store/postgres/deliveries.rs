@@ -6,7 +6,7 @@ use tokio_postgres::Row;
 use super::{StoreError, Tx, count, get, instant, many, marks, most, number, optional, text};
 use crate::clock::Millis;
 use crate::query::Cell;
-use crate::store::deliveries::{Claimed, Hold, Lost, NewDelivery, Next};
+use crate::store::deliveries::{Claimed, Hold, Lost, NewDelivery, Next, Wanted, in_turns};
 
 mod admin;
 
@@ -56,42 +56,49 @@ pub fn add(tx: &Tx, new: &NewDelivery, now: Millis) -> Result<bool, StoreError> 
     Ok(tx.changed(&sql, &params)? == 1)
 }
 
-/// Claims at most `limit` deliveries of a subscription that are due, the longest due first, less those that another
-/// host takes at this moment, and counts their tries. One that lost its host in a try comes alone, as
-/// [`crate::store::deliveries::claim`] says.
-pub fn claim(
-    tx: &Tx,
-    subscription: &str,
-    limit: usize,
-    owner: &str,
-    lease_until: Millis,
-    now: Millis,
-    first: bool,
-) -> Result<(Vec<Claimed>, bool), StoreError> {
-    let sql = format!(
-        "SELECT id, event_id, subscription, operation, handler, tenant, event, attempts + 1, lost FROM {} \
-         WHERE subscription = $1 AND state = 'waiting' AND due_at <= $2 ORDER BY due_at, id LIMIT $3 \
-         FOR UPDATE SKIP LOCKED",
-        table(tx)
-    );
-    let found = tx.query(&sql, &[text(subscription), number(now), most(limit)])?;
-    let found = found.iter().map(|row| Ok((claimed(row)?, get::<i64>(row, 8)? > 0)));
-    let mut found = found.collect::<Result<Vec<(Claimed, bool)>, StoreError>>()?;
-    let at = found.iter().position(|(_, lost)| *lost);
-    let alone = at == Some(0);
-    if let Some(at) = at {
-        found.truncate(if alone { usize::from(first) } else { at });
+/// Claims deliveries of a subscription that are due, less those that another host takes at this moment, and counts their
+/// tries, as [`crate::store::deliveries::claim`] says.
+pub fn claim(tx: &Tx, wanted: Wanted<'_>, now: Millis) -> Result<(Vec<Claimed>, bool), StoreError> {
+    let mut found = due(tx, wanted, wanted.last, now)?;
+    if found.is_empty() && !wanted.last.is_empty() {
+        found = due(tx, wanted, "", now)?;
     }
-    if !found.is_empty() {
+    let (claimed, alone) = in_turns(found, wanted);
+    if !claimed.is_empty() {
         let rest = format!(
             "state = 'running', attempts = attempts + 1, owner = $1, lease_until = $2, tried_at = $3 WHERE id IN ({})",
-            marks(4, found.len())
+            marks(4, claimed.len())
         );
-        let ids = found.iter().map(|(claimed, _)| number(claimed.id));
-        let params: Vec<Cell> = [text(owner), number(lease_until), number(now)].into_iter().chain(ids).collect();
+        let ids = claimed.iter().map(|it| number(it.id));
+        let params: Vec<Cell> =
+            [text(wanted.owner), number(wanted.lease_until), number(now)].into_iter().chain(ids).collect();
         update(tx, &rest, &params)?;
     }
-    Ok((found.into_iter().map(|(claimed, _)| claimed).collect(), alone))
+    Ok((claimed, alone))
+}
+
+/// What is due of the tenants behind `last`, as many of them as may have a turn, to each its share. The tenants are found
+/// one from the other, so that a long line of one is stepped over.
+fn due(tx: &Tx, wanted: Wanted<'_>, last: &str, now: Millis) -> Result<Vec<(Claimed, bool)>, StoreError> {
+    let table = table(tx);
+    let next = |last: &str| {
+        format!(
+            "SELECT d.tenant FROM {table} AS d WHERE d.subscription = $1 AND d.state = 'waiting' AND d.due_at <= $2 \
+             AND d.tenant > {last} ORDER BY d.tenant LIMIT 1"
+        )
+    };
+    let sql = format!(
+        "WITH RECURSIVE line (tenant) AS (({}) UNION ALL SELECT ({}) FROM line WHERE line.tenant IS NOT NULL), \
+         turn AS MATERIALIZED (SELECT tenant FROM line WHERE tenant IS NOT NULL LIMIT $3) \
+         SELECT it.* FROM turn CROSS JOIN LATERAL (SELECT id, event_id, subscription, operation, handler, tenant, event, \
+         attempts + 1, lost FROM {table} WHERE subscription = $1 AND state = 'waiting' AND tenant = turn.tenant \
+         AND due_at <= $2 ORDER BY due_at, id LIMIT ($3 - 1) / (SELECT count(*) FROM turn) + 1 \
+         FOR UPDATE SKIP LOCKED) AS it",
+        next("$4"),
+        next("line.tenant")
+    );
+    let found = tx.query(&sql, &[text(wanted.subscription), number(now), most(wanted.limit), text(last)])?;
+    found.iter().map(|row| Ok((claimed(row)?, get::<i64>(row, 8)? > 0))).collect()
 }
 
 fn claimed(row: &Row) -> Result<Claimed, StoreError> {

@@ -177,6 +177,12 @@ pub fn due(tx: &Tx, now: Millis, limit: usize) -> Result<Vec<Step>, StoreError> 
     )
 }
 
+/// The same, of those alone that wait for their time and run nothing.
+pub fn timers(tx: &Tx, now: Millis, limit: usize) -> Result<Vec<Step>, StoreError> {
+    let rest = "WHERE state = 'waiting' AND due <= $1 ORDER BY due, workflow, step LIMIT $2 FOR UPDATE SKIP LOCKED";
+    rows(tx, rest, &[number(now), most(limit)])
+}
+
 /// When the next step is due after `after`.
 pub fn next_due(tx: &Tx, after: Millis) -> Result<Option<Millis>, StoreError> {
     let found = tx.query(&format!("SELECT min(due) FROM {} WHERE due > $1", table(tx)), &[number(after)])?;

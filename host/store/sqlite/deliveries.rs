@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{StoreError, Tx, fault, rows};
 use crate::clock::Millis;
-use crate::store::deliveries::{Claimed, Hold, Lost, NewDelivery, Next};
+use crate::store::deliveries::{Claimed, Hold, Lost, NewDelivery, Next, Wanted, in_turns};
 
 mod admin;
 
@@ -48,44 +48,57 @@ pub fn add(tx: &Tx, new: &NewDelivery, now: Millis) -> Result<bool, StoreError> 
     })
 }
 
-/// Claims at most `limit` deliveries of a subscription that are due, the longest due first, and counts their tries.
-/// One that lost its host in a try comes `alone`, which is the answer's second part, and only where it is the `first` of
-/// what is claimed together: whatever kills hosts must not take others with it.
+/// Claims deliveries of a subscription that are due, and counts their tries, as
+/// [`crate::store::deliveries::claim`] says.
 ///
 /// # Errors
 /// When the database fails.
-pub fn claim(
-    tx: &Tx,
-    subscription: &str,
-    limit: usize,
-    owner: &str,
-    lease_until: Millis,
-    now: Millis,
-    first: bool,
-) -> Result<(Vec<Claimed>, bool), StoreError> {
+pub fn claim(tx: &Tx, wanted: Wanted<'_>, now: Millis) -> Result<(Vec<Claimed>, bool), StoreError> {
     tx.with(|connection| {
-        let sql = "SELECT id, event_id, subscription, operation, handler, tenant, event, attempts + 1, lost \
-                   FROM _oncehost_deliveries WHERE subscription = ?1 AND state = 'waiting' AND due_at <= ?2 \
-                   ORDER BY due_at, id LIMIT ?3";
-        let limit = i64::try_from(limit).unwrap_or(i64::MAX);
-        let mut found: Vec<(Claimed, bool)> = rows(connection, sql, params![subscription, now, limit], |row| {
-            Ok((claimed(row)?, row.get::<_, i64>(8)? > 0))
-        })?;
-        let at = found.iter().position(|(_, lost)| *lost);
-        let alone = at == Some(0);
-        if let Some(at) = at {
-            found.truncate(if alone { usize::from(first) } else { at });
+        let mut tenants = tenants(connection, wanted, wanted.last, now)?;
+        if tenants.is_empty() {
+            tenants = self::tenants(connection, wanted, "", now)?;
         }
-        for (claimed, _) in &found {
+        let share = i64::try_from(wanted.limit.div_ceil(tenants.len().max(1))).unwrap_or(i64::MAX);
+        let sql = "SELECT id, event_id, subscription, operation, handler, tenant, event, attempts + 1, lost \
+                   FROM _oncehost_deliveries WHERE subscription = ?1 AND state = 'waiting' AND tenant = ?2 \
+                   AND due_at <= ?3 ORDER BY due_at, id LIMIT ?4";
+        let mut found = Vec::new();
+        for tenant in &tenants {
+            found.extend(rows(connection, sql, params![wanted.subscription, tenant, now, share], |row| {
+                Ok((claimed(row)?, row.get::<_, i64>(8)? > 0))
+            })?);
+        }
+        let (claimed, alone) = in_turns(found, wanted);
+        for it in &claimed {
             execute(
                 connection,
                 "UPDATE _oncehost_deliveries SET state = 'running', attempts = ?2, owner = ?3, lease_until = ?4, \
                  tried_at = ?5 WHERE id = ?1",
-                params![claimed.id, claimed.attempt, owner, lease_until, now],
+                params![it.id, it.attempt, wanted.owner, wanted.lease_until, now],
             )?;
         }
-        Ok((found.into_iter().map(|(claimed, _)| claimed).collect(), alone))
+        Ok((claimed, alone))
     })
+}
+
+/// The tenants behind this one who have something due, as many as may have a turn.
+fn tenants(connection: &Connection, wanted: Wanted<'_>, last: &str, now: Millis) -> Result<Vec<String>, StoreError> {
+    let sql = "SELECT tenant FROM _oncehost_deliveries WHERE subscription = ?1 AND state = 'waiting' AND tenant > ?2 \
+               AND due_at <= ?3 ORDER BY tenant LIMIT 1";
+    let mut found = Vec::<String>::new();
+    while found.len() < wanted.limit {
+        let last = found.last().map_or(last, String::as_str);
+        let next = connection
+            .prepare_cached(sql)
+            .and_then(|mut statement| {
+                statement.query_row(params![wanted.subscription, last, now], |row| row.get(0)).optional()
+            })
+            .map_err(|error| fault(&error))?;
+        let Some(next) = next else { break };
+        found.push(next);
+    }
+    Ok(found)
 }
 
 fn claimed(row: &Row<'_>) -> rusqlite::Result<Claimed> {

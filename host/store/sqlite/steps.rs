@@ -188,6 +188,16 @@ pub fn due(tx: &Tx, now: Millis, limit: usize) -> Result<Vec<Step>, StoreError> 
     rows(tx, "WHERE due IS NOT NULL AND due <= ?1 ORDER BY due LIMIT ?2", params![now, limit])
 }
 
+/// The same, of those alone that wait for their time and run nothing.
+///
+/// # Errors
+/// When the database fails.
+pub fn timers(tx: &Tx, now: Millis, limit: usize) -> Result<Vec<Step>, StoreError> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rest = "WHERE state = 'waiting' AND due IS NOT NULL AND due <= ?1 ORDER BY due LIMIT ?2";
+    rows(tx, rest, params![now, limit])
+}
+
 /// When the next step is due after `after`.
 ///
 /// # Errors

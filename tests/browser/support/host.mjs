@@ -31,6 +31,7 @@ export async function host(binary, files) {
   return {
     port,
     url: `http://127.0.0.1:${port}`,
+    get pid() { return child.pid },
     async start() {
       const args = ['dev', '--apply-schema', '--log', 'warn', '--listen', `127.0.0.1:${port}`]
       child = spawn(resolve(binary), args, { cwd: folder, env: environment, stdio: ['ignore', 'pipe', 'inherit'] })
