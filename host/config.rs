@@ -165,17 +165,6 @@ const FILE: &str = "oncehost.toml";
 const PREFIX: &str = "ONCEHOST_";
 
 impl Settings {
-    /// The instants at or before which replies, and marks, were committed that are no longer kept at `now`.
-    pub fn kept_since(&self, now: i64) -> (i64, i64) {
-        let before = |kept: Duration| now.saturating_sub(crate::clock::millis(kept));
-        (before(self.reply_kept), before(self.mark_kept))
-    }
-
-    /// Where a plugin's data are.
-    pub fn store_of(&self, plugin: &str) -> &Store {
-        self.stores.get(plugin).map_or(&self.store, |placed| &placed.store)
-    }
-
     /// Notes where a setting was given; a later place wins.
     fn note(&mut self, name: &str, from: String) {
         let known = SETTINGS.iter().find(|(known, _)| *known == name).map(|(known, _)| *known);

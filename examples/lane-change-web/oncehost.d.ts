@@ -23,6 +23,7 @@ declare module '@oncehost/sdk' {
         key: 'required'
         input: {
           event_key: string
+          /** a time with a zone, to the millisecond at most, such as 2026-01-31T08:30:00.000Z or 2026-01-31T16:30:00+08:00 */
           crossed_at: string
           obj_id: string
           region_id: string
@@ -63,9 +64,9 @@ declare module '@oncehost/sdk' {
           region_id?: string | undefined
           obj_id?: string | undefined
           status?: 'pending_video' | 'video_bound' | 'pushed' | undefined
-          /** crossed at this instant or later */
+          /** crossed at this instant or later: a time with a zone, to the millisecond at most, such as 2026-01-31T08:30:00.000Z or 2026-01-31T16:30:00+08:00 */
           from?: string | undefined
-          /** crossed before this instant */
+          /** crossed before this instant: a time with a zone, to the millisecond at most, such as 2026-01-31T08:30:00.000Z or 2026-01-31T16:30:00+08:00 */
           until?: string | undefined
           newest_first?: boolean | undefined
           limit?: number | undefined

@@ -33,7 +33,9 @@ enum Command {
     )]
     Plan(Choice),
     /// Change the tables
-    #[command(after_help = "Example: oncehost schema apply lane-change --allow-destructive lane_change_event.note")]
+    #[command(
+        after_help = "Example: oncehost schema apply lane-change --allow-destructive lane_change_event.camera_id"
+    )]
     Apply(Choice),
     /// Show which plugins' tables are as schema.sql says
     #[command(after_help = "Example: oncehost schema status --json")]

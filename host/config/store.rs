@@ -2,8 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::fmt;
+use std::time::Duration;
 
 use toml::de::DeValue;
+
+use super::Settings;
 
 /// The database that data are kept in.
 #[derive(Clone, Default, PartialEq, Eq)]
@@ -49,6 +52,19 @@ pub struct Placed {
 
 /// The plugins that are put on a database of their own choice, by their ids.
 pub type Placement = BTreeMap<String, Placed>;
+
+impl Settings {
+    /// The instants at or before which replies, and marks, were committed that are no longer kept at `now`.
+    pub fn kept_since(&self, now: i64) -> (i64, i64) {
+        let before = |kept: Duration| now.saturating_sub(crate::clock::millis(kept));
+        (before(self.reply_kept), before(self.mark_kept))
+    }
+
+    /// Where a plugin's data are.
+    pub fn store_of(&self, plugin: &str) -> &Store {
+        self.stores.get(plugin).map_or(&self.store, |placed| &placed.store)
+    }
+}
 
 /// Behind the prefix of all settings; in the environment a plugin's `-` is `_`, which no id has.
 const PREFIX: &str = "stores_";

@@ -7,13 +7,19 @@ use crate::store::{Shared, Tx};
 
 /// What `schema apply` brought about; a file has it from the first apply on.
 const APPLIED: &str = "_oncehost_schema";
+/// The hosts that live beside each other on a server, which is nothing that moves.
+const HOSTS: &str = "hosts";
 
 /// All tables, the host's own first.
 ///
 /// # Errors
 /// When a database fails, or the two do not have the same tables.
 pub(super) fn all(plugin: &str, from: &Shared, to: &Shared, schema: &Schema) -> Result<Vec<Shape>, CopyError> {
-    let tables = |shared: &Shared| shared.look(|tx: &Tx| moving::tables(tx, plugin == HOST));
+    let tables = |shared: &Shared| -> Result<Vec<Shape>, CopyError> {
+        let mut tables = shared.look(|tx: &Tx| moving::tables(tx, plugin == HOST))?;
+        tables.retain(|table| table.name != HOSTS);
+        Ok(tables)
+    };
     let (source, target) = (tables(from)?, tables(to)?);
     // A file may tell rows apart by numbers of its own; what Postgres goes by, a file has an index for.
     let by_target = matches!(to, Shared::Postgres(_));
