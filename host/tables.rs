@@ -81,7 +81,7 @@ pub async fn schema(app: &Arc<App>, verb: SchemaVerb, request: SchemaRequest) ->
 /// The same; `tell` hears of each step of an apply.
 ///
 /// # Errors
-/// As [`schema`].
+/// As [`schema()`].
 pub async fn schema_telling(
     app: &Arc<App>,
     verb: SchemaVerb,
@@ -104,7 +104,7 @@ pub async fn schema_telling(
 /// The same for a plan or a status without a host: nothing is made or changed. Of an `apply` it only checks the request.
 ///
 /// # Errors
-/// As [`schema`].
+/// As [`schema()`].
 pub fn look(
     registry: &Registry,
     database: impl Fn(&str) -> Database,
@@ -175,7 +175,7 @@ fn check_names(
     Err(Failure::new(Code::Validation, text))
 }
 
-/// Brings the tables of these plugins, loaded or about to be, to their `schema.sql`. Gives what [`schema`] gives for
+/// Brings the tables of these plugins, loaded or about to be, to their `schema.sql`. Gives what [`schema()`] gives for
 /// each.
 ///
 /// # Errors

@@ -67,14 +67,14 @@ impl Mark {
         }
     }
 
-    /// The row that says so, in the order of [`columns`].
+    /// The row that says so, in the order of `columns`.
     fn cells(&self) -> Vec<Cell> {
         let role = if self.role == Role::Source { "source" } else { "target" };
         let text = |text: &str| Cell::Text(text.to_owned());
         vec![text(&self.id), text(role), Cell::Integer(i64::from(self.done)), text(&self.other), Cell::Integer(self.at)]
     }
 
-    /// The mark that a row of [`SELECT`] is.
+    /// The mark that a row of `SELECT` is.
     pub(super) fn read(row: &[Cell]) -> Option<Self> {
         let [Cell::Text(id), Cell::Text(role), Cell::Integer(done), Cell::Text(other), Cell::Integer(at)] = row else {
             return None;
