@@ -57,6 +57,9 @@ pub async fn reload(app: &Arc<App>, wanted: Wanted, since: Instant) -> Result<Re
     app.swap(next, !report.changes.is_empty());
     subscriptions::resume(app);
     report.took = since.elapsed();
+    if !report.changes.is_empty() {
+        app.metrics.reloaded(!report.is_broken());
+    }
     if !app.settings.apply_schema {
         for plugin in &differ {
             report.tables.extend(pending(app, plugin).await);

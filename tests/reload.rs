@@ -369,6 +369,13 @@ fn plugin_reload_tells_what_changed_or_what_is_wrong() {
         (ended.status.code().unwrap(), text(ended.stdout), text(ended.stderr))
     };
     assert_eq!(run(&["plugin", "reload"]), (0, "nothing changed\n".to_owned(), String::new()));
+    // Reading it would never end.
+    let pipe = host.plugins().join("shop/handlers/pipe.ts");
+    assert!(std::process::Command::new("mkfifo").arg(&pipe).status().unwrap().success());
+    let (code, out, _) = run(&["plugin", "reload", "shop"]);
+    assert!(code == 1 && out.contains("it is no regular file; take it away"), "{code} {out}");
+    std::fs::remove_file(pipe).unwrap();
+    assert_eq!(run(&["plugin", "reload", "shop"]).0, 0);
     write(&host.plugins().join("shop/handlers/version.ts"), &version(2));
     let (code, out, _) = run(&["plugin", "reload", "shop"]);
     assert!(code == 0 && out.starts_with("reloaded shop (handlers/version.ts) in "), "{code} {out}");
@@ -389,6 +396,10 @@ fn plugin_reload_tells_what_changed_or_what_is_wrong() {
     let ended = nobody.command(&["plugin", "reload"]).output().unwrap();
     assert_eq!(ended.status.code(), Some(1));
     assert!(String::from_utf8_lossy(&ended.stderr).contains("no host runs on the data folder"));
+    let metrics = ureq::get(format!("{}/metrics", host.url)).call().unwrap().body_mut().read_to_string().unwrap();
+    for result in ["ok", "failed"] {
+        assert!(metrics.contains(&format!("oncehost_reloads_total{{result=\"{result}\"}}")), "{metrics}");
+    }
 }
 
 #[test]

@@ -15,13 +15,16 @@ use futures_util::stream;
 use super::Shared;
 use super::door::{self, RequestId};
 use crate::events::stream::{Heard, Listener};
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
+use crate::idempotency::Caller;
 
 const LAST_EVENT_ID: HeaderName = HeaderName::from_static("last-event-id");
 /// A comment that often, so that neither end nor what is between takes a quiet connection for a dead one.
 const HEARTBEAT: Duration = Duration::from_secs(15);
 /// How long a client waits before it comes back.
 const RETRY: Duration = Duration::from_secs(1);
+/// How often a stream without messages looks whether its caller may still listen.
+const LOOKS: Duration = Duration::from_secs(2);
 /// Topics that one stream may have.
 const TOPICS: usize = 50;
 
@@ -41,7 +44,8 @@ pub(super) async fn listen(
 async fn begin(shared: &Arc<Shared>, uri: &Uri, headers: &HeaderMap) -> Result<Response<Body>, Failure> {
     let (topics, asked) = query(uri)?;
     let caller = door::caller(shared, headers).await?;
-    topics.iter().try_for_each(|topic| caller.need(&format!("notifications:{topic}")))?;
+    let right = Right { shared: shared.clone(), headers: headers.clone(), topics: topics.clone() };
+    right.covers(&caller)?;
     // What the browser itself sends when it comes back is newer than the address that the page wrote.
     let last = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok()).map(str::to_owned).or(asked);
     let last = last.filter(|last| !last.is_empty());
@@ -50,20 +54,23 @@ async fn begin(shared: &Arc<Shared>, uri: &Uri, headers: &HeaderMap) -> Result<R
     let first = if begin.gone { resync() } else { Event::default().comment("listening") };
     let first = first.id(begin.id);
     let begun = Streaming::First(Box::new((first.retry(RETRY), listener)));
-    let events = stream::unfold(begun, |state| async {
-        let mut listener = match state {
-            Streaming::First(first) => {
-                return Some((Ok::<_, Infallible>(first.0), Streaming::Listening(Box::new(first.1))));
-            }
-            Streaming::Listening(listener) => listener,
-        };
-        match listener.next().await {
-            Ok(Some(heard)) => Some((Ok(event(heard)), Streaming::Listening(listener))),
-            Ok(None) => None,
-            Err(failure) => {
-                // The client comes back, and goes on where it was.
-                tracing::warn!("a stream of notifications broke off: {failure}");
-                None
+    let right = Arc::new(right);
+    let events = stream::unfold(begun, move |state| {
+        let right = right.clone();
+        async move {
+            let mut listener = match state {
+                Streaming::First(first) => {
+                    return Some((Ok::<_, Infallible>(first.0), Streaming::Listening(Box::new(first.1))));
+                }
+                Streaming::Listening(listener) => listener,
+            };
+            match while_allowed(&right, listener.next()).await? {
+                Ok(heard) => heard.map(|heard| (Ok(event(heard)), Streaming::Listening(listener))),
+                Err(failure) => {
+                    // The client comes back, and goes on where it was.
+                    tracing::warn!("a stream of notifications broke off: {failure}");
+                    None
+                }
             }
         }
     });
@@ -71,6 +78,41 @@ async fn begin(shared: &Arc<Shared>, uri: &Uri, headers: &HeaderMap) -> Result<R
     // Proxies that gather replies would hold messages back.
     response.headers_mut().insert(HeaderName::from_static("x-accel-buffering"), HeaderValue::from_static("no"));
     Ok(response)
+}
+
+/// What lets a stream go on.
+struct Right {
+    shared: Arc<Shared>,
+    headers: HeaderMap,
+    topics: Vec<String>,
+}
+
+impl Right {
+    fn covers(&self, caller: &Caller) -> Result<(), Failure> {
+        self.topics.iter().try_for_each(|topic| caller.need(&format!("notifications:{topic}")))
+    }
+
+    /// Whether the credentials that the stream began with still hold: they may be revoked, or their time is over.
+    async fn holds(&self) -> bool {
+        match door::known(&self.shared, &self.headers).await {
+            Ok(caller) => self.covers(&caller).is_ok(),
+            // A database that is away for a moment has revoked nothing.
+            Err(failure) => failure.code == Code::Unavailable,
+        }
+    }
+}
+
+/// Waits for `next`; `None` as soon as the caller may not hear it any more.
+async fn while_allowed<R>(right: &Right, next: impl Future<Output = R>) -> Option<R> {
+    let mut next = std::pin::pin!(next);
+    let found = loop {
+        match tokio::time::timeout(LOOKS, next.as_mut()).await {
+            Ok(found) => break found,
+            Err(_) if right.holds().await => {}
+            Err(_) => return None,
+        }
+    };
+    right.holds().await.then_some(found)
 }
 
 enum Streaming {
@@ -123,7 +165,6 @@ fn query(uri: &Uri) -> Result<(Vec<String>, Option<String>), Failure> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::failure::Code;
 
     #[test]
     fn topics_come_as_a_list_or_one_by_one() {

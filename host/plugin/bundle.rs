@@ -12,7 +12,7 @@ use oxc_sourcemap::{SourceMap, Token};
 
 use super::compile::{self, Dialect, Names, Source, Unit};
 use super::resolve::{Resolver, package_name};
-use super::{Code, Fault, Module};
+use super::{Code, Fault, Module, files};
 
 use crate::suggest;
 
@@ -477,6 +477,6 @@ fn shown(path: &Path) -> String {
 }
 
 fn read(path: &Path) -> Result<String, String> {
-    let bytes = std::fs::read(path).map_err(|error| format!("cannot be read: {error}"))?;
+    let bytes = files::content(path).map_err(|error| format!("cannot be read: {error}"))?;
     String::from_utf8(bytes).map_err(|_| "is not UTF-8 text: save it as UTF-8".to_owned())
 }

@@ -6,6 +6,8 @@ use std::path::{Path, PathBuf};
 
 use sha2::{Digest, Sha256};
 
+use super::files;
+
 /// Endings of files that can become part of a plugin, or be refused by it.
 const ENDINGS: [&str; 10] = ["ts", "mts", "cts", "tsx", "js", "mjs", "cjs", "jsx", "json", "sql"];
 
@@ -37,7 +39,7 @@ impl Content {
 }
 
 fn hash(path: &Path) -> [u8; 32] {
-    match fs::read(path) {
+    match files::content(path) {
         Ok(bytes) => Sha256::digest(bytes).into(),
         Err(error) => Sha256::digest(format!("unreadable: {:?}", error.kind())).into(),
     }

@@ -1,6 +1,7 @@
 //! The files of a plugin that mean something by their path.
 
 use std::fs::{self, DirEntry};
+use std::io;
 use std::path::{Path, PathBuf};
 
 use super::Fault;
@@ -13,6 +14,19 @@ pub(super) struct SourceFile {
     pub name: String,
     /// Canonical.
     pub path: PathBuf,
+}
+
+/// A file's content. What is no regular file is refused: reading a pipe might never end.
+pub(super) fn content(path: &Path) -> io::Result<Vec<u8>> {
+    if !fs::metadata(path)?.is_file() {
+        return Err(io::Error::other("it is no regular file; take it away"));
+    }
+    fs::read(path)
+}
+
+/// The same of a text.
+pub(super) fn text(path: &Path) -> io::Result<String> {
+    String::from_utf8(content(path)?).map_err(|_| io::Error::other("it is not UTF-8 text; save it as UTF-8"))
 }
 
 /// All `.ts` files below `root/kind`, in the order of their names.

@@ -132,7 +132,7 @@ impl Loader<'_> {
 
     /// The text of a file; `None` where it is not there or cannot be read, the latter with a fault.
     fn text(&mut self, path: &str) -> Option<String> {
-        let text = match std::fs::read_to_string(self.root.join(path)) {
+        let text = match files::text(&self.root.join(path)) {
             Ok(text) => text,
             Err(error) if error.kind() == std::io::ErrorKind::NotFound => return None,
             Err(error) => {

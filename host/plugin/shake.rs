@@ -9,6 +9,7 @@ use serde_json::Value as Json;
 
 use super::bundle::{Bundler, Found};
 use super::compile::{Source, Unit};
+use super::files;
 
 /// The names of a module that somebody asks for.
 #[derive(Clone, Debug, Default)]
@@ -95,6 +96,6 @@ fn package_of(path: &Path) -> Option<PathBuf> {
 }
 
 fn has_no_effects(folder: &Path) -> bool {
-    let text = std::fs::read_to_string(folder.join("package.json")).unwrap_or_default();
+    let text = files::text(&folder.join("package.json")).unwrap_or_default();
     serde_json::from_str::<Json>(&text).is_ok_and(|manifest| manifest["sideEffects"] == Json::Bool(false))
 }

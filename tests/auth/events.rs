@@ -1,8 +1,10 @@
 //! Scopes of events: who may send, listen and operate, and for which tenant.
 
+use std::time::Duration;
+
 use serde_json::json;
 
-use super::{Heard, ask, serve, token};
+use super::{Heard, ask, serve, token, ureq_agent};
 use crate::support::host::Host;
 
 fn send(host: &Host, secret: &str, id: &str) -> Heard {
@@ -42,6 +44,20 @@ fn listening_needs_the_scope_of_each_topic() {
     let refused = get(&host, &one, "/notifications?topics=item.added,item.counted");
     assert_eq!((refused.status, refused.error().as_str()), (403, "FORBIDDEN"));
     assert!(refused.body.contains("notifications:item.counted"), "{}", refused.body);
+}
+
+#[test]
+fn stream_ends_with_the_credentials_that_it_began_with() {
+    let host = serve(|_| {});
+    let (secret, _) = token(&host, "acme", &["notifications:item.added"], Some(Duration::from_secs(60)));
+    let request = ureq::http::Request::builder()
+        .uri(format!("{}/notifications?topics=item.added", host.url))
+        .header("authorization", format!("Bearer {secret}"));
+    let mut response = ureq_agent().run(request.body(()).unwrap()).unwrap();
+    assert_eq!(response.status(), 200);
+    host.clock.advance(60_000);
+    let heard = response.body_mut().read_to_string().unwrap();
+    assert!(heard.starts_with(": listening"), "it began, and came to its end: {heard}");
 }
 
 #[test]

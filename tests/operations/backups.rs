@@ -96,8 +96,11 @@ fn running_host_says_why_a_backup_was_not_taken() {
 fn host_does_not_start_on_half_a_restore() {
     let folders = shop();
     std::fs::create_dir_all(folders.data().join(".restoring")).unwrap();
-    let ended = run(folders.command(&["dev"]));
-    assert!(ended.sentence(1).ends_with("run the same `oncehost restore` again"), "{ended:?}");
+    for command in [&["dev"][..], &["token", "list"], &["backup", "copy"]] {
+        let ended = run(folders.command(command));
+        assert!(ended.sentence(1).ends_with("run the same `oncehost restore` again"), "{ended:?}");
+    }
+    assert!(!folders.data().join("host.db").exists(), "the restore finds the folder as it left it");
 }
 
 #[test]

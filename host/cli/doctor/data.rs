@@ -3,6 +3,7 @@
 use serde_json::Value as Json;
 
 use super::{Finding, flags, server};
+use crate::app::refuse_unfinished;
 use crate::backup;
 use crate::clock::{Clock, Millis};
 use crate::config::Settings;
@@ -20,11 +21,9 @@ pub(super) fn databases(settings: &Settings, now: Millis) -> (Vec<Finding>, Opti
     if !settings.store.is_files() {
         return (servers, None);
     }
-    let found = match backup::databases(&settings.data) {
-        Ok(found) => found,
-        // That there is no folder is said already.
-        Err(_) => return (servers, None),
-    };
+    // That there is no folder, or half of a backup in it, is said already.
+    let whole = refuse_unfinished(&settings.data).ok().and_then(|()| backup::databases(&settings.data).ok());
+    let Some(found) = whole else { return (servers, None) };
     let (mut findings, mut newest) = (servers, None);
     for (name, path) in found {
         let (replies_before, marks_before) = settings.kept_since(now);
@@ -103,14 +102,15 @@ pub(super) fn plugins(settings: &Settings, host: Option<&Json>) -> Vec<Finding> 
 /// What keeps a host from starting with these plugins on these databases.
 fn placement(settings: &Settings, registry: &Registry) -> Option<Finding> {
     // Without a folder there is nothing that could be forgotten.
-    let stores = Stores::new(settings).ok().filter(|_| settings.data.is_dir())?;
+    let whole = settings.data.is_dir() && refuse_unfinished(&settings.data).is_ok();
+    let stores = Stores::new(settings).ok().filter(|_| whole)?;
     let loaded = registry.plugins.keys().map(String::as_str).collect();
     let why = stores.check_plugins(&loaded, registry.broken.is_empty()).err()?;
     Some(Finding::fail("stores", why, "see docs/postgres.md, \"Moving data\""))
 }
 
 fn tables(settings: &Settings, plugin: &Plugin) -> Option<Finding> {
-    if plugin.schema.tables.is_empty() {
+    if plugin.schema.tables.is_empty() || refuse_unfinished(&settings.data).is_err() {
         return None;
     }
     let (id, flags) = (&plugin.id, flags(settings, &["plugins", "data"]));
