@@ -80,7 +80,8 @@ impl Walk<'_> {
         }
         if self.table.columns.len() == MOST_COLUMNS {
             let table = &self.table.name;
-            let text = format!("table {table} has more than {MOST_COLUMNS} columns: make two tables of it, or a JSON column");
+            let text =
+                format!("table {table} has more than {MOST_COLUMNS} columns: make two tables of it, or a JSON column");
             self.faults.add(line, text);
         }
         let mut column = Column { name, ty, not_null: false, default: None, was, line: small(line) };
