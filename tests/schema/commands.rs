@@ -126,7 +126,7 @@ fn overflow_in_a_check_names_the_check_on_postgres() {
     std::fs::create_dir_all(folder.join("handlers/lane")).unwrap();
     let manifest = r#"{ "id": "lane", "version": "1.0.0", "permissions": ["data:write"] }"#;
     std::fs::write(folder.join("plugin.json"), manifest).unwrap();
-    let handler = "export function handle(row: any): any {\n  const made = store.create('cube', row)\n  \
+    let handler = "export function handle(row: any): any {\n  const made = store.createIfAbsent('cube', row, ['id'])\n  \
                    if (!made.ok) throw made.error\n}\n";
     std::fs::write(folder.join("handlers/lane/op.ts"), handler).unwrap();
     let make = |input: &str| lane.run(&["invoke", "lane", "lane.op", "--tenant", "acme", "--input", input], None);
