@@ -112,7 +112,10 @@ pub fn look(
     request: &SchemaRequest,
 ) -> Result<Json, Failure> {
     let (plugins, broken) = chosen(registry, request.plugin.as_deref())?;
-    check_names(&plugins, &database, &request.allow_destructive)?;
+    // A name may be that of something in a schema.sql that does not load: its faults come first.
+    if broken.is_empty() {
+        check_names(&plugins, &database, &request.allow_destructive)?;
+    }
     let mut done = Vec::new();
     for plugin in plugins.iter().filter(|_| verb != SchemaVerb::Apply) {
         let told = match verb {

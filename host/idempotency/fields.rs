@@ -6,6 +6,7 @@ use jsonschema::ValidationError;
 use jsonschema::error::ValidationErrorKind;
 use serde_json::{Map, Value as Json};
 
+use super::cost::cost;
 use crate::failure::{Code, Failure, FieldFault};
 use crate::plugin::InputSchema;
 use crate::suggest;
@@ -13,8 +14,28 @@ use crate::suggest;
 /// More faults than this are not told.
 const MOST: usize = 20;
 
+/// More looks of the schema at the input than this are not made: a second or so.
+const WORK: usize = 5_000_000;
+
+/// Up to here the faults are collected, which the library does for every branch; above, an input only fits or does not.
+const TOLD: usize = 200_000;
+
 /// What is wrong with an input, if anything is.
 pub(crate) fn check_input(schema: &InputSchema, input: &Json) -> Option<Failure> {
+    let Some(work) = cost(&schema.source, input, WORK) else {
+        return Some(Failure::new(
+            Code::Validation,
+            "the input fits so many forms of the action's schema in so many ways that it cannot be checked; send less,              or nest it less (or let the schema tell its forms apart without a choice that holds itself)",
+        ));
+    };
+    if work > TOLD {
+        return (!schema.validator.is_valid(input)).then(|| {
+            Failure::new(
+                Code::Validation,
+                "the input is not what the action declares; it is too large to say where, send less to hear more",
+            )
+        });
+    }
     let mut found = Found { schema: &schema.source, input, fields: Vec::new() };
     for error in schema.validator.iter_errors(input) {
         found.add(&error);
@@ -207,6 +228,24 @@ mod tests {
         );
         let (pointer, message) = one(&json!({ "anyOf": [form("a", "b"), { "required": ["c"] }] }), &json!({ "d": 1 }));
         assert!(pointer.is_empty() && message.contains("none of the forms"), "{message}");
+    }
+
+    #[test]
+    fn branches_that_hold_themselves_are_refused_before_they_take_all_time_and_memory() {
+        let array = json!({ "type": "array", "items": { "$ref": "#/$defs/n" } });
+        for branches in 2..4 {
+            let n = json!({ "anyOf": vec![array.clone(); branches] });
+            let schema = InputSchema::new(&json!({ "$defs": { "n": n }, "$ref": "#/$defs/n" })).unwrap();
+            let deep = |levels| (0..levels).fold(json!(1), |inner, _| json!([inner]));
+            let told = |levels| check_input(&schema, &deep(levels)).unwrap();
+            assert!(told(4).fields[0].message.contains("none of the forms"));
+            assert!(told(90).detail.contains("cannot be checked"), "{}", told(90).detail);
+        }
+        let wide = InputSchema::new(&json!({ "items": { "type": "number" } })).unwrap();
+        let mut items = vec![json!(1); TOLD];
+        assert!(check_input(&wide, &json!(items)).is_none());
+        items.push(json!("1"));
+        assert!(check_input(&wide, &json!(items)).unwrap().detail.contains("too large to say where"));
     }
 
     #[test]

@@ -19,6 +19,7 @@ use crate::store::keys::{self, KeyId, KeyRecord};
 use crate::suggest;
 use crate::trace::{Facts, Origin};
 
+mod cost;
 mod fields;
 mod in_flight;
 pub mod key;

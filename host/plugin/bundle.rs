@@ -155,11 +155,17 @@ impl<'p> Bundler<'p> {
                 return Ok(target);
             }
         }
+        let file = shown(path.strip_prefix(self.resolver.root()).unwrap_or(path));
+        if specifier.starts_with('.') || specifier.starts_with('/') {
+            return Err(format!(
+                "`{specifier}` is CommonJS ({file}), and only ES modules run here: write it with `import` and `export`, \
+                 in a file that ends in .ts, .js or .mjs"
+            ));
+        }
         let name = package_name(specifier);
         Err(format!(
-            "`{specifier}` is CommonJS ({}), and only ES modules run here: take a version or a package that ships ES \
+            "`{specifier}` is CommonJS ({file}), and only ES modules run here: take a version or a package that ships ES \
              modules, or bundle it once, `npx esbuild {name} --bundle --format=esm --outfile=lib/{}.js`, and import that",
-            shown(path.strip_prefix(self.resolver.root()).unwrap_or(path)),
             name.rsplit('/').next().unwrap_or(name),
         ))
     }

@@ -21,6 +21,9 @@ const USES: [&str; 4] = ["script", "action", "sleep", "waitForEvent"];
 const RUN: [&str; 4] = ["idempotencyKey", "scopedKey", "workflowId", "tenantId"];
 const OPERATORS: [&str; 10] = ["eq", "ne", "gt", "gte", "lt", "lte", "in", "notIn", "isNull", "startsWith"];
 
+/// More steps are not read: every one is compared with all that come before it.
+const MOST_STEPS: usize = 1000;
+
 /// One step, as far as the others need to know it.
 struct Step<'v> {
     id: &'v str,
@@ -43,10 +46,18 @@ pub(super) fn read(root: &Reader<'_>, known: &Known<'_>) -> Option<Flow> {
     if list.value.as_array().is_some_and(Vec::is_empty) {
         list.fault("must have a step at least");
     }
+    if items.len() > MOST_STEPS {
+        list.fault(format!(
+            "has {} steps, and a flow has {MOST_STEPS} at most: make several flows of it, one starting the next",
+            items.len()
+        ));
+        return None;
+    }
     let steps = order(&items);
     for (index, step) in steps.iter().enumerate() {
         let earlier = ancestors(&steps, index);
-        let paths = Paths { seed: &seed, earlier: earlier.iter().map(|at| steps[*at].id).collect(), all: &steps };
+        let earlier = steps.iter().zip(&earlier).filter_map(|(step, before)| before.then_some(step.id)).collect();
+        let paths = Paths { seed: &seed, earlier, all: &steps };
         check_step(step.reader, &paths, known);
     }
     // What was found wrong so far may make it unreadable; then that has been told.
@@ -136,7 +147,7 @@ fn after_of(after: &Reader<'_>, ids: &[&str]) -> Vec<usize> {
 }
 
 fn refuse_cycles(steps: &[Step<'_>]) {
-    let looped: Vec<usize> = (0..steps.len()).filter(|index| ancestors(steps, *index).contains(index)).collect();
+    let looped: Vec<usize> = (0..steps.len()).filter(|index| ancestors(steps, *index)[*index]).collect();
     let Some(first) = looped.first() else { return };
     let names: Vec<&str> = looped.iter().map(|index| steps[*index].id).collect();
     steps[*first].reader.fault(format!(
@@ -146,12 +157,13 @@ fn refuse_cycles(steps: &[Step<'_>]) {
     ));
 }
 
-/// All steps that end before this one begins.
-fn ancestors(steps: &[Step<'_>], index: usize) -> BTreeSet<usize> {
-    let mut found = BTreeSet::new();
+/// Of every step whether it ends before this one begins.
+fn ancestors(steps: &[Step<'_>], index: usize) -> Vec<bool> {
+    let mut found = vec![false; steps.len()];
     let mut open = steps[index].before.clone();
     while let Some(next) = open.pop() {
-        if found.insert(next) {
+        if !found[next] {
+            found[next] = true;
             open.extend(&steps[next].before);
         }
     }

@@ -34,6 +34,9 @@ pub(super) fn table(table: Table, elements: &[Tokens], renames: &mut Renames, fa
     walk.finish()
 }
 
+/// More columns are not for a table: the databases end at 2000 and 1600, and each value counts in a statement.
+pub(super) const MOST_COLUMNS: usize = 500;
+
 const CONSTRAINTS: [&str; 5] = ["CONSTRAINT", "PRIMARY", "UNIQUE", "CHECK", "FOREIGN"];
 
 struct Walk<'a> {
@@ -74,6 +77,12 @@ impl Walk<'_> {
         }
         if let Some(old) = &was {
             self.faults.name(line, "the old column", old, 48);
+        }
+        if self.table.columns.len() == MOST_COLUMNS {
+            let table = &self.table.name;
+            let text =
+                format!("table {table} has more than {MOST_COLUMNS} columns: make two tables of it, or a JSON column");
+            self.faults.add(line, text);
         }
         let mut column = Column { name, ty, not_null: false, default: None, was, line: small(line) };
         for option in parsed.options {

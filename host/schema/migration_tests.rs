@@ -67,6 +67,7 @@ fn every_kept_version_reaches_the_newest_with_its_rows() {
     assert!(versions.len() >= 4);
     for (at, version) in versions.iter().enumerate() {
         let mut conn = Connection::open_in_memory().unwrap();
+        install(&conn).unwrap();
         conn.pragma_update(None, "foreign_keys", true).unwrap();
         bring(&mut conn, version);
         fill(&conn, version);
@@ -261,6 +262,7 @@ proptest! {
         prop_assert_eq!(parsed.normal(), schema.normal());
         prop_assert_eq!(parsed.hash(), schema.hash());
         let mut conn = Connection::open_in_memory().unwrap();
+        install(&conn).unwrap();
         bring(&mut conn, &parsed);
         let live = inspect::read(&conn).unwrap();
         prop_assert_eq!(live.schema.normal(), schema.normal());
@@ -271,6 +273,7 @@ proptest! {
     #[test]
     fn any_schema_can_follow_any_other(from in any_schema(), to in any_schema()) {
         let mut conn = Connection::open_in_memory().unwrap();
+        install(&conn).unwrap();
         bring(&mut conn, &read_back(&from));
         bring(&mut conn, &read_back(&to));
         let after = status(&conn, &to).unwrap();
@@ -281,6 +284,7 @@ proptest! {
     fn with_rows_a_change_is_refused_or_keeps_them(from in any_schema(), to in any_schema()) {
         let (from, to) = (read_back(&from), read_back(&to));
         let mut conn = Connection::open_in_memory().unwrap();
+        install(&conn).unwrap();
         bring(&mut conn, &from);
         from.tables.values().for_each(|table| one_row(&conn, table));
         let refused = plan(&conn, &to, &[]).unwrap().refusals;

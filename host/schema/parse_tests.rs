@@ -452,3 +452,15 @@ proptest::proptest! {
         let _ = parse(&format!("CREATE TABLE t (id TEXT PRIMARY KEY, {})", words.join(" ")), &[]);
     }
 }
+
+#[test]
+fn columns_have_an_end_that_is_said_at_its_line() {
+    let table = |most: usize| {
+        let columns: String = (1..most).map(|at| format!("c{at} TEXT,\n")).collect();
+        parse(&format!("CREATE TABLE t (\n{columns}id TEXT PRIMARY KEY);"), &[])
+    };
+    assert_eq!(table(500).unwrap().tables["t"].columns.len(), 500);
+    let faults = table(503).unwrap_err();
+    assert_eq!((faults.len(), faults[0].line), (1, 502), "{faults:?}");
+    assert!(faults[0].message.contains("more than 500 columns"), "{faults:?}");
+}

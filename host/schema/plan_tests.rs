@@ -15,6 +15,7 @@ fn database() -> Connection {
     let conn = Connection::open_in_memory().unwrap();
     conn.pragma_update(None, "foreign_keys", true).unwrap();
     conn.pragma_update(None, "trusted_schema", false).unwrap();
+    install(&conn).unwrap();
     conn
 }
 
@@ -230,12 +231,17 @@ fn types_change_where_every_value_has_a_counterpart() {
 fn numbers_become_text_and_come_back_as_they_were() {
     let table = |ty: &str| schema(&format!("CREATE TABLE t (id TEXT PRIMARY KEY, v {ty});"));
     let mut conn = with("CREATE TABLE t (id TEXT PRIMARY KEY, v REAL);");
-    let all: [(f64, &str); 7] = [
+    let all: [(f64, &str); 12] = [
         (3.0, "3"),
         (-0.5, "-0.5"),
         (0.1 + 0.2, "0.30000000000000004"),
-        (1e20, "1e+20"),
-        (5e-7, "5e-07"),
+        (1e20, "100000000000000000000"),
+        (5e-7, "5e-7"),
+        (5e-324, "5e-324"),
+        (1e23, "1e+23"),
+        (1.234_567_890_123_456_7e20, "123456789012345670000"),
+        (f64::MAX, "1.7976931348623157e+308"),
+        (-0.000_012, "-0.000012"),
         (123_456_789.125, "123456789.125"),
         (9_007_199_254_740_991.0, "9007199254740991"),
     ];
@@ -255,7 +261,9 @@ fn numbers_become_text_and_come_back_as_they_were() {
         assert_eq!(found.to_bits(), number.to_bits());
     }
     bring(&mut conn, &table("TEXT"));
-    for lost in ["9007199254740993", "0.12345678901234567890", "1e400", "1e-400", " 1", "0x1", "x", ""] {
+    for lost in
+        ["9007199254740993", "0.12345678901234567890", "1e400", "1e-400", "4.9e-324", "2e-324", " 1", "0x1", "x", ""]
+    {
         conn.execute("UPDATE t SET v = ?1 WHERE id = '0'", [lost]).unwrap();
         let found = refused(&mut conn, "CREATE TABLE t (id TEXT PRIMARY KEY, v REAL);", "exactly the same");
         assert_eq!(found.offending.unwrap().rows, [[json!("acme"), json!("0"), json!(lost)]]);

@@ -8,7 +8,7 @@ use sha2::{Digest, Sha256};
 use super::ddl::{key_columns, literal, quote, quoted, text_literal};
 use super::plan::Step;
 use super::rename::rename_in;
-use super::rows::{Conversion, EXACT, digits};
+use super::rows::{Conversion, EXACT};
 use super::{Check, Column, ColumnType, HOST_PREFIX, Index, Schema, TENANT, Table, index_name};
 use crate::codec::Value;
 
@@ -148,12 +148,24 @@ pub(super) fn after_rename(table: &Table, was: &str, now: &str) -> Vec<String> {
     sql
 }
 
-/// The shortest text that means the REAL `old`, whole numbers without a point, as scripts write them.
+/// The shortest text that means the REAL `old`, as scripts write it; whole numbers of 64 bits with all their digits.
+/// Postgres's own text is not the shortest where that lies halfway to the next number: 1e23 is the first of few.
 fn real_text(old: &str) -> String {
+    let short = format!("CAST({old} AS NUMERIC)");
+    let is_short = format!("CAST({short} AS DOUBLE PRECISION) = {old}");
     format!(
         "CASE WHEN {old} = trunc({old}) AND abs({old}) < 9e18 THEN CAST(CAST({old} AS BIGINT) AS TEXT) \
-         ELSE CAST({old} AS TEXT) END"
+         WHEN abs({old}) >= 1e-6 AND abs({old}) < 1e21 THEN CAST(CASE WHEN abs({old}) >= 9e18 AND {is_short} \
+         THEN {short} ELSE CAST(CAST({old} AS TEXT) AS NUMERIC) END AS TEXT) \
+         WHEN abs({old}) >= 1e21 AND abs({old}) < 1e24 AND {is_short} THEN \
+         regexp_replace(btrim(to_char({short}, '9.99999999999999EEEE')), '\\.?0*e', 'e') \
+         ELSE regexp_replace(CAST({old} AS TEXT), 'e([+-])0', 'e\\1') END"
     )
+}
+
+/// The digits of a number as text that say more than its size.
+fn digits(text: &str) -> String {
+    format!("rtrim(ltrim(replace(split_part(lower({text}), 'e', 1), '.', ''), '-0'), '0')")
 }
 
 /// See [`super::Dialect::conversion`].
@@ -180,13 +192,15 @@ pub(super) fn conversion(from: ColumnType, to: ColumnType, old: &str) -> Option<
         ),
         (Text, Real) => {
             let real = format!("CAST({old} AS DOUBLE PRECISION)");
-            let digits = digits(old, &format!("strpos(lower({old}) || 'e', 'e')"));
-            let few = format!("length({digits}) <= {EXACT}");
-            // Short ones alone, so that no cast is out of range.
-            let number = "^-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]{1,2})?$";
+            let said = digits(old);
+            let few = format!("length({said}) <= {EXACT} AND abs({real}) BETWEEN 1e-290 AND 1e290");
+            // No cast is out of range: that of a NUMERIC is not, and says which others are not.
+            let number = "^-?(0|[1-9][0-9]*)(\\.[0-9]+)?([eE][+-]?[0-9]{1,3})?$";
             let same = format!(
-                "CASE WHEN {old} ~ '{number}' AND length({old}) <= 100 THEN {few} OR {old} = {} ELSE FALSE END",
-                real_text(&real)
+                "CASE WHEN {old} !~ '{number}' OR length({old}) > 100 THEN FALSE WHEN {said} = '' THEN TRUE \
+                 WHEN abs(CAST({old} AS NUMERIC)) NOT BETWEEN 4.9406564584124654e-324 AND 1.7976931348623157e308 \
+                 THEN FALSE ELSE {few} OR {said} = {} END",
+                digits(&format!("({})", real_text(&real)))
             );
             value(real, Some(format!("{old} IS NOT NULL AND NOT ({same})")))
         }

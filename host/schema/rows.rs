@@ -6,7 +6,7 @@ use serde_json::Value as Json;
 use super::database::{self, Database, Dialect};
 use super::ddl::{TIME_FORM, key_columns, quote, quoted};
 use super::rename::OldNames;
-use super::{ColumnType, SchemaError, TENANT, Table};
+use super::{ColumnType, SchemaError, TENANT, Table, numbers};
 use crate::codec::Value;
 
 /// Rows that stand in the way of a change.
@@ -38,22 +38,12 @@ pub(super) fn conversion(from: ColumnType, to: ColumnType, old: &str) -> Option<
             cast("INTEGER", Some(format!("{old} <> CAST({old} AS INTEGER) OR {old} NOT BETWEEN -9e18 AND 9e18")))
         }
         (Integer, Text) => cast("TEXT", None),
-        (Real, Text) => Some(Conversion { value: real_text(old), impossible: None }),
+        (Real, Text) => Some(Conversion { value: format!("{}({old})", numbers::TEXT), impossible: None }),
         (Text, Integer) => cast("INTEGER", Some(format!("CAST(CAST({old} AS INTEGER) AS TEXT) <> {old}"))),
         (Text, Real) => {
-            let real = format!("CAST({old} AS REAL)");
-            let digits = digits(old, &format!("instr(lower({old}) || 'e', 'e')"));
-            // Blanks around a number are JSON too, and would be lost.
-            let number = format!("json_type({old}) IN ('integer', 'real') AND {old} NOT GLOB '*[^-+.0-9eE]*'");
-            let same = format!(
-                "{number} AND (length({digits}) <= {EXACT} OR {old} = {}) \
-                 AND ({digits} = '' OR abs({real}) BETWEEN 1e-290 AND 1e290)",
-                real_text(&real)
-            );
-            cast(
-                "REAL",
-                Some(format!("{old} IS NOT NULL AND NOT CASE WHEN json_valid({old}) THEN {same} ELSE FALSE END")),
-            )
+            let real = format!("{}({old})", numbers::REAL);
+            let impossible = Some(format!("{old} IS NOT NULL AND {real} IS NULL"));
+            Some(Conversion { value: real, impossible })
         }
         (Boolean, Integer) | (Json | Timestamp, Text) => same(None),
         (Integer, Boolean) => same(Some(format!("{old} NOT IN (0, 1)"))),
@@ -69,26 +59,8 @@ pub(super) fn conversion(from: ColumnType, to: ColumnType, old: &str) -> Option<
     }
 }
 
-/// The shortest text that means the REAL `old`, whole numbers without a point, as scripts write them.
-fn real_text(old: &str) -> String {
-    let digits = |number: u32| format!("printf('%!.{number}g', {old})");
-    let means = |number: u32| format!("CAST({} AS REAL) = {old} THEN {}", digits(number), digits(number));
-    format!(
-        "CASE WHEN {old} = CAST({old} AS INTEGER) AND abs({old}) < 9e18 THEN CAST(CAST({old} AS INTEGER) AS TEXT) \
-         ELSE replace(CASE WHEN {} WHEN {} ELSE {} END, '.0e', 'e') END",
-        means(15),
-        means(16),
-        digits(17)
-    )
-}
-
 /// Decimal digits that a REAL keeps in any case.
-pub(super) const EXACT: u32 = 15;
-
-/// The digits of a number as text that say more than its size; `exponent` is where its exponent begins, from 1.
-pub(super) fn digits(old: &str, exponent: &str) -> String {
-    format!("rtrim(ltrim(replace(substr({old}, 1, {exponent} - 1), '.', ''), '-0'), '0')")
-}
+pub(super) const EXACT: usize = 15;
 
 /// A SELECT of the rows of `base`, as `to` will hold them. With `old` it reads the table as it is before anything is
 /// renamed, without it as it is afterwards.

@@ -80,6 +80,23 @@ pub(super) fn no_sum(table: &Table) -> StoreError {
     ))
 }
 
+/// A number passed 64 bits: in an `{ inc }`, or as a CHECK computed, of which Postgres does not tell the name.
+pub(super) fn passed(table: &Table) -> StoreError {
+    let computes = |sql: &str| [" * ", " + ", " - "].iter().any(|sign| sql.contains(sign));
+    let checks = table.checks.iter().filter(|check| computes(&check.sql));
+    let checks: Vec<String> = checks.map(|check| format!("CHECK ({})", check.sql)).collect();
+    if checks.is_empty() {
+        return no_sum(table);
+    }
+    let checks = checks.join(" or ");
+    StoreError::Constraint(format!(
+        "{}: an integer passes 64 bits where {checks} of schema.sql is computed, or by an {{ inc: n }}; bound the columns \
+         with CHECKs of their own, or make one of them REAL",
+        table.name
+    ))
+    .with(json!({ "table": table.name, "constraint": checks }))
+}
+
 pub(super) fn too_large(table: &Table) -> StoreError {
     StoreError::Constraint(format!("{}: a value is larger than the database can hold", table.name))
 }

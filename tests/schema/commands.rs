@@ -30,6 +30,10 @@ fn plugin_that_does_not_load_is_named_with_its_faults() {
     };
     write("plugin.json", r#"{ "id": "bad", "version": "1.0.0", "permissions": [] }"#);
     write("schema.sql", bad);
+    for verb in ["plan", "apply"] {
+        let told = lane.run(&["schema", verb, "bad", "--allow-destructive", "a.gone"], None);
+        ends(&told, 1, &["bad/schema.sql:2: ", "does not load"]);
+    }
     for verb in ["plan", "status", "apply"] {
         let says = ["bad/schema.sql:2: ", "did you mean id?", "bad/schema.sql:3: ", "does not load"];
         let all = ends(&lane.run(&["schema", verb], None), 1, &says);
@@ -110,4 +114,23 @@ fn dropped_table_of_the_host_is_told_and_made_again_when_allowed() {
         ends(&lane.run(&allow, None), 0, &["applied"]);
         ends(&lane.run(&["schema", "status"], None), 0, &["as schema.sql wants it"]);
     }
+}
+
+#[test]
+fn overflow_in_a_check_names_the_check_on_postgres() {
+    let [_, on] = both();
+    let lane = Lane::new(on, 1);
+    lane.set("CREATE TABLE cube (id TEXT PRIMARY KEY, m INTEGER CHECK (m * m * m > -1));");
+    ends(&lane.run(&["schema", "apply"], None), 0, &["version 1"]);
+    let folder = lane.folders.plugins().join("lane");
+    std::fs::create_dir_all(folder.join("handlers/lane")).unwrap();
+    let manifest = r#"{ "id": "lane", "version": "1.0.0", "permissions": ["data:write"] }"#;
+    std::fs::write(folder.join("plugin.json"), manifest).unwrap();
+    let handler = "export function handle(row: any): any {\n  const made = store.createIfAbsent('cube', row, ['id'])\n  \
+                   if (!made.ok) throw made.error\n}\n";
+    std::fs::write(folder.join("handlers/lane/op.ts"), handler).unwrap();
+    let make = |input: &str| lane.run(&["invoke", "lane", "lane.op", "--tenant", "acme", "--input", input], None);
+    ends(&make(r#"{ "id": "1", "m": 9 }"#), 0, &[]);
+    let says = ["CONSTRAINT", "an integer passes 64 bits where CHECK (", " of schema.sql is computed"];
+    ends(&make(r#"{ "id": "2", "m": 1099511627776 }"#), 1, &says);
 }

@@ -14,6 +14,9 @@ use crate::suggest;
 /// Types within types; more is taken for one that never ends.
 const DEPTH: usize = 100;
 
+/// Parts of a schema, with what is worked on for it; more is not derived. Types that hold others twice double.
+const PARTS: usize = 10_000;
+
 /// What type parameters stand for.
 type Scope = HashMap<String, Json>;
 
@@ -29,6 +32,8 @@ pub(super) struct Shapes<'s> {
     /// What those are called, in the order in which they were met.
     named: Vec<Declared>,
     depth: usize,
+    /// Of [`PARTS`], how many there are.
+    parts: usize,
 }
 
 /// A declaration: its file, its name, and what its type parameters stand for.
@@ -38,7 +43,7 @@ type Shape = Result<Json, Refused>;
 
 impl<'s> Shapes<'s> {
     pub(super) fn new(files: &'s mut Files, tables: &'s Schema, way: Way) -> Self {
-        Self { files, tables, way, open: Vec::new(), defs: Map::new(), named: Vec::new(), depth: 0 }
+        Self { files, tables, way, open: Vec::new(), defs: Map::new(), named: Vec::new(), depth: 0, parts: 0 }
     }
 
     /// The schema of what `handle` takes or gives. `undefined` as a result is `null`.
@@ -66,7 +71,18 @@ impl<'s> Shapes<'s> {
         Err(self.files.refused(file, at, message))
     }
 
+    /// Counts parts that are added, or are there once more.
+    fn spend(&mut self, file: usize, at: u32, parts: usize) -> Result<(), Refused> {
+        self.parts = self.parts.saturating_add(parts);
+        if self.parts <= PARTS {
+            return Ok(());
+        }
+        let text = format!("this type has more than {PARTS} parts once it is written out: take a smaller one");
+        Err(self.files.refused(file, at, text))
+    }
+
     fn shape(&mut self, file: usize, ty: &Ty, scope: &Scope) -> Shape {
+        self.spend(file, ty.at, 1)?;
         self.depth += 1;
         let shape = if self.depth > DEPTH {
             self.refuse(file, ty.at, "this type goes on without an end")
@@ -194,6 +210,7 @@ impl<'s> Shapes<'s> {
 
     fn named(&mut self, file: usize, at: u32, name: &str, arguments: &[Ty], scope: &Scope) -> Shape {
         if let Some(given) = scope.get(name) {
+            self.spend(file, at, size(given))?;
             return Ok(given.clone());
         }
         match self.files.find(file, name) {
@@ -279,7 +296,9 @@ impl<'s> Shapes<'s> {
             let near = suggest::hint(table, self.tables.tables.keys().map(String::as_str));
             return self.refuse(file, at, format!("there is no table `{table}` in schema.sql{near}"));
         };
-        Ok(if name == "Row" { rows::row(found) } else { rows::new_row(found) })
+        let shape = if name == "Row" { rows::row(found) } else { rows::new_row(found) };
+        self.spend(file, at, size(&shape))?;
+        Ok(shape)
     }
 
     /// Types of the language's own library.
@@ -299,6 +318,7 @@ impl<'s> Shapes<'s> {
             ("Record", Some(keys), Some(values)) => match literals(&keys) {
                 Some(names) => {
                     let names: Vec<&str> = names.iter().filter_map(Json::as_str).collect();
+                    self.spend(file, at, names.len().saturating_mul(size(&values)))?;
                     let properties: Map<String, Json> =
                         names.iter().map(|name| ((*name).to_owned(), values.clone())).collect();
                     Ok(json!({ "type": "object", "properties": properties, "required": names }))
@@ -344,6 +364,15 @@ impl<'s> Shapes<'s> {
             Some(found) => Ok(union(found)),
             None => self.refuse(file, at, "a member of a type is known only by a name that is there"),
         }
+    }
+}
+
+/// How many values a schema is made of.
+fn size(schema: &Json) -> usize {
+    match schema {
+        Json::Array(items) => 1 + items.iter().map(size).sum::<usize>(),
+        Json::Object(members) => 1 + members.values().map(size).sum::<usize>(),
+        Json::Null | Json::Bool(_) | Json::Number(_) | Json::String(_) => 1,
     }
 }
 

@@ -391,3 +391,20 @@ fn examples_may_stand_below_their_tag() {
     assert_eq!(name("A name.\n * @example\n * \"Ada\"\n ")["examples"], json!(["Ada"]));
     assert_eq!(name("@example\n * ```ts\n * call('Ada')\n * ```\n "), json!({ "type": "string" }));
 }
+
+#[test]
+fn types_that_double_end_at_a_number_of_parts() {
+    let chain = |first: &str, next: &dyn Fn(usize) -> String| {
+        let next = (1..40).map(|at| format!("type T{at} = {};\n", next(at - 1)));
+        format!("type Two<T> = [T, T];\ntype T0 = {first};\n{}", next.collect::<String>())
+    };
+    for (what, all) in [
+        ("tuples", chain("string", &|before| format!("[T{before}, T{before}]"))),
+        ("generics", chain("string", &|before| format!("Two<T{before}>"))),
+        ("records", chain("string", &|before| format!("Record<'a' | 'b', T{before}>"))),
+        ("rows", chain("{ a: 1 }", &|before| format!("T{before} & {{ x{before}: T{before} }}"))),
+    ] {
+        let why = refused("T39", &all);
+        assert!(why.contains("more than 10000 parts"), "{what}: {why}");
+    }
+}

@@ -282,6 +282,7 @@ fn wrong_flows() -> Vec<(Json, &'static str)> {
         (json!({ "steps": [script("a")] }), "`name` is missing"),
         (json!({ "name": "F/x", "steps": [script("a")] }), "`name` must be lower-case letters"),
         (json!({ "name": "f", "steps": [] }), "`steps` must have a step at least"),
+        (steps(json!(vec![script("a"); 1001])), "`steps` has 1001 steps, and a flow has 1000 at most"),
         (
             json!({ "name": "f", "jobs": {}, "steps": [script("a")] }),
             "unknown field `jobs` in `flow`, did you mean \"job\"?",

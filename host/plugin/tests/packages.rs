@@ -64,6 +64,14 @@ fn commonjs_is_refused_with_what_to_do() {
 }
 
 #[test]
+fn commonjs_of_the_plugin_s_own_is_to_be_written_anew() {
+    let folder = plugin("import old from './old.cjs'\nold", &[("old.cjs", "exports.a = 1")]);
+    let found = first_lines(&bundle_of(&folder, "a.ts"));
+    assert!(found[0].contains("`./old.cjs` is CommonJS (old.cjs)") && found[0].contains("`import`"), "{found:?}");
+    assert!(!found[0].contains("npx"), "{found:?}");
+}
+
+#[test]
 fn a_missing_package_says_how_to_get_it() {
     let found = faults(&[
         ("a.ts", "import 'left-pad'\nimport 'lib/money'\nimport 'node:fs'\nimport 'https://x.test/a.js'"),

@@ -89,7 +89,8 @@ pub(super) fn explain(about: About<'_>, error: &Error) -> StoreError {
             words::check(about.target, &meant, constraint)
         }
         "23503" => words::foreign_key(table),
-        "22003" | "22012" => words::no_sum(table),
+        "22003" => words::passed(table),
+        "22012" => words::no_sum(table),
         "42P10" => words::no_unique(Dialect::Postgres, about),
         "42P01" | "3F000" => words::no_table(Dialect::Postgres, about.target),
         "42703" => words::no_column(Dialect::Postgres, about.target, missing_column(db.message())),

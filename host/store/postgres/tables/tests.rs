@@ -155,7 +155,20 @@ fn types_change_where_every_value_has_a_counterpart() {
         ("INTEGER", "7", "TEXT", "7"),
         ("REAL", "7", "TEXT", "7"),
         ("REAL", "0.30000000000000004", "TEXT", "0.30000000000000004"),
-        ("REAL", "-2.5e-7", "TEXT", "-2.5e-07"),
+        ("REAL", "-2.5e-7", "TEXT", "-2.5e-7"),
+        ("REAL", "5e-324", "TEXT", "5e-324"),
+        ("REAL", "1e23", "TEXT", "1e+23"),
+        ("REAL", "1e22", "TEXT", "1e+22"),
+        ("REAL", "-1.5e22", "TEXT", "-1.5e+22"),
+        ("REAL", "1e20", "TEXT", "100000000000000000000"),
+        ("REAL", "1.2345678901234567e20", "TEXT", "123456789012345670000"),
+        ("REAL", "1.7976931348623157e308", "TEXT", "1.7976931348623157e+308"),
+        ("REAL", "-0.000012", "TEXT", "-0.000012"),
+        ("REAL", "123456789.125", "TEXT", "123456789.125"),
+        ("TEXT", "'5e-324'", "REAL", "5e-324"),
+        ("TEXT", "'1e+23'", "REAL", "9.999999999999999e+22"),
+        ("TEXT", "'123456789012345670000'", "REAL", "1.2345678901234567e+20"),
+        ("TEXT", "'1.7976931348623157e+308'", "REAL", "1.7976931348623157e+308"),
         ("TEXT", "'0.30000000000000004'", "REAL", "0.30000000000000004"),
         ("TEXT", "'-12'", "INTEGER", "-12"),
         ("TEXT", "'1.5e3'", "REAL", "1500"),
@@ -200,6 +213,10 @@ fn what_rows_do_not_allow_is_refused_and_shown() {
         assert!(told.contains(says), "{columns}: {told}");
     }
     assert_eq!(shop.one("SELECT count(*) FROM t"), "3");
+    for lost in ["9007199254740993", "0.12345678901234567890", "1e400", "1e-400", "4.9e-324", "2e-324", " 1", "x"] {
+        shop.sql(&format!("UPDATE t SET s = '{lost}'"));
+        assert!(shop.refused(&table("n INTEGER, s REAL")).contains("no counterpart in REAL"), "{lost}");
+    }
 }
 
 #[test]
