@@ -230,3 +230,35 @@ test('a context without an address is refused at once', () => {
   assert.throws(() => createContext({}), /baseUrl/)
   assert.throws(() => createContext({ baseUrl: '' }), /baseUrl/)
 })
+
+test('an address that no request could go to is refused at once, without quoting a password', () => {
+  for (const baseUrl of ['localhost:7171', '127.0.0.1:7171', 'nope', '/api', 'ftp://host.test', 'http://']) {
+    assert.throws(() => createContext({ baseUrl }), { name: 'TypeError', message: /baseUrl of http:\/\/ or https:\/\// }, baseUrl)
+  }
+  for (const baseUrl of ['http://ada:secret@host.test', 'http://ada@host.test', 'http://host.test/?a=1', 'http://host.test/#a']) {
+    assert.throws(() => createContext({ baseUrl }), error => error.name === 'TypeError' && /baseUrl/.test(error.message) && !/secret/.test(error.message), baseUrl)
+  }
+  for (const [baseUrl, is] of [[new URL('https://host.test/'), 'https://host.test'], [' http://host.test/path// ', 'http://host.test/path'], ['http://[::1]:7070', 'http://[::1]:7070']]) {
+    assert.equal(createContext({ baseUrl }).baseUrl, is)
+  }
+})
+
+test('a header that cannot be sent is refused at once, by its name', () => {
+  const making = headers => () => createContext({ baseUrl: 'http://host.test', headers })
+  for (const name of ['x y', 'x:', 'имя', '']) assert.throws(making({ [name]: '1' }), { name: 'TypeError', message: `createContext: no request can carry the header "${name}"` })
+  for (const value of ['a\nsecret', 'secret имя', '\0secret']) {
+    assert.throws(making({ 'X-Api-Key': value }), error => error.name === 'TypeError' && /"x-api-key"/.test(error.message) && !/secret/.test(error.message))
+  }
+  making({ 'X-Tenant-Id': 'acme', 'x_!#$%&\'*+.^`|~-1': 'é\t' })()
+})
+
+test('a token that no header carries is refused before anything is sent', async () => {
+  for (const token of ['top\nsecret', 'секрет', () => 'a\rb', async () => '\0']) {
+    const { fetch, asked } = fakeFetch()
+    const ctx = createContext({ baseUrl: 'http://host.test', fetch, token, backoff: HASTE })
+    await assert.rejects(invoke(ctx, 'orders', 'orders.pay', {}, KEYED), error => {
+      return error.code === 'UNAUTHENTICATED' && !error.retryable && /`token`/.test(error.message) && !/secret/.test(error.message)
+    })
+    assert.equal(asked.length, 0)
+  }
+})
