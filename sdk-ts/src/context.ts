@@ -1,4 +1,5 @@
 import { OncehostError } from './errors.ts'
+import { span } from './patience.ts'
 
 /** Where calls go, who makes them, and how patient they are. Made by {@link createContext}. */
 export interface ContextOptions {
@@ -45,9 +46,9 @@ export function createContext(options: ContextOptions): Context {
   }
   return {
     baseUrl: address(options.baseUrl),
-    deadline,
-    tryTimeout,
-    backoff: { first: backoff?.first ?? 200, longest: backoff?.longest ?? 10_000 },
+    deadline: span('deadline', deadline),
+    tryTimeout: span('tryTimeout', tryTimeout),
+    backoff: { first: span('backoff.first', backoff?.first ?? 200), longest: span('backoff.longest', backoff?.longest ?? 10_000) },
     // Browsers want their own `fetch` called as a function of the window.
     fetch: options.fetch ?? ((url, init) => globalThis.fetch(url, init)),
     headers: async () => {

@@ -126,6 +126,15 @@ test('a page in the host\'s place is tried again, and the error says what came',
   await assert.rejects(calling(page).go(), { code: 'UNAVAILABLE', status: 200, message: /text\/html.*baseUrl/ })
 })
 
+test('JSON that does not say code 0 is not the host\'s success', async () => {
+  for (const body of ['{"code":4000,"data":null}', '{"data":1}', '{"code":"0","data":1}', '{"code":0}', '[]', 'null', '7']) {
+    const other = () => new Response(body, { headers: { 'content-type': 'application/json' } })
+    const { go } = calling(other, answer(7))
+    assert.equal(await go(KEYED), 7, body)
+    await assert.rejects(calling(other).go(), { code: 'UNAVAILABLE', status: 200, number: 0, retryable: true, message: /json.*baseUrl/ }, body)
+  }
+})
+
 test('a header that the caller names in capitals is sent once', async () => {
   const { fetch, asked } = fakeFetch(answer(1))
   const ctx = createContext({ baseUrl: 'http://host.test', fetch, headers: { 'Content-Type': 'application/json', 'X-Tenant-Id': 'acme' } })
@@ -229,6 +238,17 @@ test('Retry-After is waited for, in seconds or as a date', () => {
 test('a context without an address is refused at once', () => {
   assert.throws(() => createContext({}), /baseUrl/)
   assert.throws(() => createContext({ baseUrl: '' }), /baseUrl/)
+})
+
+test('a time that is no number of milliseconds is refused at once', async () => {
+  for (const time of [NaN, '5s', '5', -1]) {
+    for (const options of [{ deadline: time }, { tryTimeout: time }, { backoff: { first: time } }, { backoff: { longest: time } }]) {
+      assert.throws(() => createContext({ baseUrl: 'http://host.test', ...options }), { name: 'TypeError', message: /^(deadline|tryTimeout|backoff\.\w+) must be milliseconds/ })
+    }
+    const { asked, go } = calling()
+    await assert.rejects(go({ ...KEYED, deadline: time }), { name: 'TypeError', message: /deadline must be milliseconds/ })
+    assert.equal(asked.length, 0)
+  }
 })
 
 test('an address that no request could go to is refused at once, without quoting a password', () => {
