@@ -40,10 +40,10 @@ const VALUE = /^[\t\x20-\x7e\x80-\xff]*[\r\n]*$/
 export function createContext(options: ContextOptions): Context {
   const { token, headers, backoff, deadline = 60_000, tryTimeout = 20_000 } = options
   // As `fetch` takes them: two of one name would be sent as a list.
-  const own = Object.fromEntries(Object.entries(headers ?? {}).map(([name, value]) => [name.toLowerCase(), value]))
-  for (const [name, value] of Object.entries(own)) {
+  const own = Object.fromEntries(Object.entries(headers ?? {}).map(([name, value]) => {
     if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name) || !VALUE.test(value)) throw new TypeError(`createContext: no request can carry the header "${name}"`)
-  }
+    return [name.toLowerCase(), value]
+  }))
   return {
     baseUrl: address(options.baseUrl),
     deadline: span('deadline', deadline),
@@ -61,13 +61,13 @@ export function createContext(options: ContextOptions): Context {
 
 /** An address as calls begin with it, without a slash at its end. */
 function address(given: string | URL): string {
-  let url: URL | undefined
+  let url = ''
   try {
-    url = new URL(given)
+    url = new URL(given).href
   } catch {}
   // Not quoted: it may hold a password.
-  if (!url || !/^https?:[^?#]+$/.test(url.href) || url.username || url.password) {
-    throw new TypeError('createContext needs a baseUrl of http:// or https://, without user, `?` and `#`, such as https://host.example')
+  if (!/^https?:\/\/[^/?#@]+\/[^?#]*$/.test(url)) {
+    throw new TypeError('createContext needs a baseUrl such as https://host.example, with no user, `?` or `#`')
   }
-  return url.href.replace(/\/+$/, '')
+  return url.replace(/\/+$/, '')
 }

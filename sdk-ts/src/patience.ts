@@ -8,7 +8,7 @@ export function reasonOf(signal: AbortSignal): unknown {
 /** A time in milliseconds that somebody gave; anything else would go on in silence, in sums and timers. */
 export function span(name: string, given: number): number {
   if (typeof given === 'number' && given >= 0) return given
-  throw new TypeError(`${name} must be milliseconds, as a number of 0 or more`)
+  throw new TypeError(`${name} must be a number of milliseconds`)
 }
 
 /**
