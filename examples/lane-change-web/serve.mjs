@@ -18,8 +18,9 @@ const TYPES = { '.html': 'text/html; charset=utf-8', '.js': 'text/javascript', '
 /** Starts the server, and gives it with its address. */
 export async function serve(port = 0) {
   const server = http.createServer(async (request, response) => {
-    const name = new URL(request.url, 'http://page').pathname
-    const file = name.startsWith('/sdk/') ? path.join(sdk, path.basename(name)) : path.join(here, path.basename(name) || 'index.html')
+    // Not by `new URL`: it throws for `//`.
+    const name = request.url.replace(/[?#].*/, '')
+    const file = name.startsWith('/sdk/') ? path.join(sdk, path.basename(name)) : path.join(here, name === '/' ? 'index.html' : path.basename(name))
     const type = TYPES[path.extname(file)]
     const text = type && await readFile(file).catch(() => undefined)
     response.writeHead(text ? 200 : 404, { 'content-type': type ?? 'text/plain' })

@@ -2,7 +2,7 @@ import { bodyOf } from './body.ts'
 import type { Context } from './context.ts'
 import { asObject, OncehostError, refusal, strange, unavailable } from './errors.ts'
 import { keyHeader } from './key.ts'
-import { delay, heeding, limited, pause, reasonOf } from './patience.ts'
+import { delay, heeding, limited, pause, reasonOf, span } from './patience.ts'
 
 /** One call, whatever its types. */
 export interface Call {
@@ -37,7 +37,7 @@ export async function call<T>(ctx: Context, given: Call): Promise<Reply<T>> {
   if (idempotencyKey !== undefined) own['idempotency-key'] = keyHeader(idempotencyKey)
   const body = bodyOf(input)
   const patient = idempotencyKey !== undefined || given.read === true
-  const end = Date.now() + (given.deadline ?? ctx.deadline)
+  const end = Date.now() + span('deadline', given.deadline ?? ctx.deadline)
   for (let tries = 1; ; tries += 1) {
     if (signal?.aborted) throw reasonOf(signal)
     const tried = await attempt<T>(ctx, url, own, body, end, signal)
@@ -71,7 +71,7 @@ async function attempt<T>(
     if (!response.ok) return { error: refusal(response, text), retryAfter: response.headers.get('retry-after') }
     const answer = asObject(text)
     const requestId = response.headers.get('x-request-id') ?? undefined
-    if (answer === undefined || !('data' in answer)) {
+    if (answer?.['code'] !== 0 || !('data' in answer)) {
       return { error: unavailable(strange(response), { status: response.status, requestId }) }
     }
     const expires = response.headers.get('idempotency-expires')

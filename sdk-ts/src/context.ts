@@ -1,3 +1,6 @@
+import { OncehostError } from './errors.ts'
+import { span } from './patience.ts'
+
 /** Where calls go, who makes them, and how patient they are. Made by {@link createContext}. */
 export interface ContextOptions {
   /** Where the host is: `https://host.example`, with a path in front of its own where there is one. */
@@ -30,23 +33,41 @@ export interface Context {
   readonly headers: () => Promise<Record<string, string>>
 }
 
-/** Says once where calls go and who makes them. */
+/** What a header can carry (`fetch` cuts off ends of lines behind it); of other things `fetch` says no more than that the network failed, or quotes the secret. */
+const VALUE = /^[\t\x20-\x7e\x80-\xff]*[\r\n]*$/
+
+/** Says once where calls go and who makes them. Throws a `TypeError` for what no call could be made with. */
 export function createContext(options: ContextOptions): Context {
   const { token, headers, backoff, deadline = 60_000, tryTimeout = 20_000 } = options
   // As `fetch` takes them: two of one name would be sent as a list.
-  const own = Object.fromEntries(Object.entries(headers ?? {}).map(([name, value]) => [name.toLowerCase(), value]))
-  const baseUrl = String(options.baseUrl).replace(/\/+$/, '')
-  if (baseUrl === '' || options.baseUrl === undefined) throw new TypeError('createContext needs a baseUrl, such as https://host.example')
+  const own = Object.fromEntries(Object.entries(headers ?? {}).map(([name, value]) => {
+    if (!/^[\w!#$%&'*+.^`|~-]+$/.test(name) || !VALUE.test(value)) throw new TypeError(`createContext: no request can carry the header "${name}"`)
+    return [name.toLowerCase(), value]
+  }))
   return {
-    baseUrl,
-    deadline,
-    tryTimeout,
-    backoff: { first: backoff?.first ?? 200, longest: backoff?.longest ?? 10_000 },
+    baseUrl: address(options.baseUrl),
+    deadline: span('deadline', deadline),
+    tryTimeout: span('tryTimeout', tryTimeout),
+    backoff: { first: span('backoff.first', backoff?.first ?? 200), longest: span('backoff.longest', backoff?.longest ?? 10_000) },
     // Browsers want their own `fetch` called as a function of the window.
     fetch: options.fetch ?? ((url, init) => globalThis.fetch(url, init)),
     headers: async () => {
       const secret = typeof token === 'function' ? await token() : token
+      if (secret && !VALUE.test(secret)) throw new OncehostError('UNAUTHENTICATED', '`token` gave what no header can carry')
       return { ...own, ...(secret ? { authorization: `Bearer ${secret}` } : {}) }
     },
   }
+}
+
+/** An address as calls begin with it, without a slash at its end. */
+function address(given: string | URL): string {
+  let url = ''
+  try {
+    url = new URL(given).href
+  } catch {}
+  // Not quoted: it may hold a password.
+  if (!/^https?:\/\/[^/?#@]+\/[^?#]*$/.test(url)) {
+    throw new TypeError('createContext needs a baseUrl such as https://host.example, with no user, `?` or `#`')
+  }
+  return url.replace(/\/+$/, '')
 }

@@ -5,6 +5,12 @@ export function reasonOf(signal: AbortSignal): unknown {
   return signal.reason ?? new DOMException('The call was aborted.', 'AbortError')
 }
 
+/** A time in milliseconds that somebody gave; anything else would go on in silence, in sums and timers. */
+export function span(name: string, given: number): number {
+  if (typeof given === 'number' && given >= 0) return given
+  throw new TypeError(`${name} must be a number of milliseconds`)
+}
+
 /**
  * Milliseconds to wait after a number of failed tries: twice as long each time with jitter, so that callers who failed
  * together do not come back together; never less than what the host asks for.

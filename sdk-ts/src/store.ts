@@ -2,6 +2,7 @@ import { bodyOf, canonical } from './body.ts'
 import { call } from './call.ts'
 import type { Context } from './context.ts'
 import { OncehostError } from './errors.ts'
+import { span } from './patience.ts'
 import type { ActionName, Input, InvokeOptions, Output, PluginName } from './index.ts'
 
 /** What keys are kept in: `localStorage`, `sessionStorage`, or anything of that form. */
@@ -97,6 +98,8 @@ export function keyStore(storage: KeyStorage, { scope = '', keepFor = WEEK }: Ke
   return {
     forget,
     async invoke(ctx, plugin, action, input, options) {
+      // Before it is noted: the same mended call would be an intent beside it.
+      span('deadline', options?.deadline ?? 0)
       const key = options?.idempotencyKey ?? randomKey()
       const intent = { key, plugin, action, input: JSON.parse(bodyOf(input)) as unknown, begun: Date.now() }
       keep(intent)

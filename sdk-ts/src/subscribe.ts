@@ -1,5 +1,5 @@
 import type { Context } from './context.ts'
-import { asObject, parsed, refusal, strange, unavailable } from './errors.ts'
+import { asObject, OncehostError, parsed, refusal, strange, unavailable } from './errors.ts'
 import type { TopicName } from './index.ts'
 import { delay, heeding, limited, pause } from './patience.ts'
 
@@ -101,6 +101,7 @@ async function follow(ctx: Context, topics: readonly string[], options: Subscrib
     } catch (error) {
       if (signal.aborted) return
       if (error instanceof Thrown) throw error.error
+      if (error instanceof OncehostError && !error.retryable) throw error
       options.onError?.(error)
     }
     if (signal.aborted) return

@@ -80,6 +80,13 @@ test('an input that no storage could give back is refused before it is noted', a
   assert.deepEqual(keys.unfinished(), [])
 })
 
+test('a deadline that is none is refused before the intent is noted', async () => {
+  const { ctx } = calling()
+  const keys = keyStore(memoryStorage())
+  await assert.rejects(keys.invoke(ctx, 'orders', 'orders.buy', {}, { deadline: '5s' }), { name: 'TypeError', message: /deadline/ })
+  assert.deepEqual(keys.unfinished(), [])
+})
+
 test('without a storage it is refused at once', () => {
   assert.throws(() => keyStore(undefined), /keyStore needs a storage/)
 })

@@ -126,6 +126,15 @@ test('a page in the host\'s place is tried again, and the error says what came',
   await assert.rejects(calling(page).go(), { code: 'UNAVAILABLE', status: 200, message: /text\/html.*baseUrl/ })
 })
 
+test('JSON that does not say code 0 is not the host\'s success', async () => {
+  for (const body of ['{"code":4000,"data":null}', '{"data":1}', '{"code":"0","data":1}', '{"code":0}', '[]', 'null', '7']) {
+    const other = () => new Response(body, { headers: { 'content-type': 'application/json' } })
+    const { go } = calling(other, answer(7))
+    assert.equal(await go(KEYED), 7, body)
+    await assert.rejects(calling(other).go(), { code: 'UNAVAILABLE', status: 200, number: 0, retryable: true, message: /json.*baseUrl/ }, body)
+  }
+})
+
 test('a header that the caller names in capitals is sent once', async () => {
   const { fetch, asked } = fakeFetch(answer(1))
   const ctx = createContext({ baseUrl: 'http://host.test', fetch, headers: { 'Content-Type': 'application/json', 'X-Tenant-Id': 'acme' } })
@@ -134,14 +143,37 @@ test('a header that the caller names in capitals is sent once', async () => {
 })
 
 test('an input that JSON would change without a word is refused, and nothing is sent', async () => {
-  for (const [value, way] of [[1n, /string/], [NaN, /NaN/], [new Map(), /object/], [new Set([1]), /array/], [new Uint8Array(2), /base64/], [new ArrayBuffer(2), /base64/]]) {
+  const odd = [Promise.resolve(1), /x/, new Error('x'), new WeakMap(), new Headers(), () => 1, async () => 1, Symbol('x'), class {}]
+  for (const [value, way] of [
+    [1n, /BigInt.*string/], [NaN, /NaN/], [new Number(Infinity), /Infinity/], [new Map(), /Map.*object/], [new Set([1]), /array/],
+    [new Uint8Array(2), /base64/], [new ArrayBuffer(2), /base64/], [new DataView(new ArrayBuffer(2)), /base64/], [new Date(NaN), /Invalid Date/],
+    ...odd.map(value => [value, new RegExp(`the ${Object.prototype.toString.call(value).slice(8, -1)} holds`)]),
+  ]) {
     const { asked, go } = calling()
     await assert.rejects(go(KEYED, { deep: [{ field: value }] }), error => error.code === 'VALIDATION' && /"field"/.test(error.message) && way.test(error.message))
     assert.equal(asked.length, 0)
   }
+})
+
+test('a hole in an array, a cycle, or a function alone is refused, and nothing is sent', async () => {
+  const round = {}
+  round.self = [round]
+  for (const [input, why] of [[[1, undefined], /"1".*null/], [{ a: [, 1] }, /"0".*null/], [round, /holds itself/], [() => 1, /Function/], [Symbol('x'), /Symbol/]]) {
+    const { asked, go } = calling()
+    await assert.rejects(go({ ...KEYED, deadline: 50 }, input), error => error.code === 'VALIDATION' && !error.retryable && why.test(error.message))
+    assert.equal(asked.length, 0)
+  }
+})
+
+test('what JSON carries goes as it is', async () => {
+  class Line { sku = 'pen'; toString() { return 'x' } }
+  const input = {
+    at: new Date(0), gone: undefined, none: null, line: new Line(), bare: Object.assign(Object.create(null), { a: true }),
+    to: { toJSON: () => 7 }, by: new URL('http://host.test/'), boxed: [new String('a'), new Number(1), new Boolean(false)],
+  }
   const { asked, go } = calling(answer(1))
-  await go(KEYED, { at: new Date(0), gone: undefined, none: null })
-  assert.equal(asked[0].body, '{"at":"1970-01-01T00:00:00.000Z","none":null}')
+  await go(KEYED, input)
+  assert.equal(asked[0].body, '{"at":"1970-01-01T00:00:00.000Z","none":null,"line":{"sku":"pen"},"bare":{"a":true},"to":7,"by":"http://host.test/","boxed":["a",1,false]}')
 })
 
 test('without credentials there is no Authorization header', async () => {
@@ -229,4 +261,47 @@ test('Retry-After is waited for, in seconds or as a date', () => {
 test('a context without an address is refused at once', () => {
   assert.throws(() => createContext({}), /baseUrl/)
   assert.throws(() => createContext({ baseUrl: '' }), /baseUrl/)
+})
+
+test('a time that is no number of milliseconds is refused at once', async () => {
+  for (const time of [NaN, '5s', '5', -1]) {
+    for (const options of [{ deadline: time }, { tryTimeout: time }, { backoff: { first: time } }, { backoff: { longest: time } }]) {
+      assert.throws(() => createContext({ baseUrl: 'http://host.test', ...options }), { name: 'TypeError', message: /^(deadline|tryTimeout|backoff\.\w+) must be a number of milliseconds/ })
+    }
+    const { asked, go } = calling()
+    await assert.rejects(go({ ...KEYED, deadline: time }), { name: 'TypeError', message: /deadline must be a number of milliseconds/ })
+    assert.equal(asked.length, 0)
+  }
+})
+
+test('an address that no request could go to is refused at once, without quoting a password', () => {
+  for (const baseUrl of ['localhost:7171', '127.0.0.1:7171', 'nope', '/api', 'ftp://host.test', 'http://']) {
+    assert.throws(() => createContext({ baseUrl }), { name: 'TypeError', message: /baseUrl such as https:\/\// }, baseUrl)
+  }
+  for (const baseUrl of ['http://ada:secret@host.test', 'http://ada@host.test', 'http://host.test/?a=1', 'http://host.test/#a']) {
+    assert.throws(() => createContext({ baseUrl }), error => error.name === 'TypeError' && /baseUrl/.test(error.message) && !/secret/.test(error.message), baseUrl)
+  }
+  for (const [baseUrl, is] of [[new URL('https://host.test/'), 'https://host.test'], [' http://host.test/p@th// ', 'http://host.test/p@th'], ['http://[::1]:7070', 'http://[::1]:7070']]) {
+    assert.equal(createContext({ baseUrl }).baseUrl, is)
+  }
+})
+
+test('a header that cannot be sent is refused at once, by its name', () => {
+  const making = headers => () => createContext({ baseUrl: 'http://host.test', headers })
+  for (const name of ['x y', 'x:', 'имя', '']) assert.throws(making({ [name]: '1' }), { name: 'TypeError', message: `createContext: no request can carry the header "${name}"` })
+  for (const value of ['a\nsecret', 'secret имя', '\0secret']) {
+    assert.throws(making({ 'X-Api-Key': value }), error => error.name === 'TypeError' && /"X-Api-Key"/.test(error.message) && !/secret/.test(error.message))
+  }
+  making({ 'X-Tenant-Id': 'acme', 'x_!#$%&\'*+.^`|~-1': 'é\t' })()
+})
+
+test('a token that no header carries is refused before anything is sent', async () => {
+  for (const token of ['top\nsecret', 'секрет', () => 'a\rb', async () => '\0']) {
+    const { fetch, asked } = fakeFetch()
+    const ctx = createContext({ baseUrl: 'http://host.test', fetch, token, backoff: HASTE, deadline: 50 })
+    await assert.rejects(invoke(ctx, 'orders', 'orders.pay', {}, KEYED), error => {
+      return error.code === 'UNAUTHENTICATED' && !error.retryable && /`token`/.test(error.message) && !/secret/.test(error.message)
+    })
+    assert.equal(asked.length, 0)
+  }
 })

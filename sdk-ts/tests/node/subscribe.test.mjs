@@ -144,6 +144,11 @@ test('an answer that is no stream is told of, and asked for again', async t => {
   assert.match(told[0].message, /text\/html.*baseUrl/)
 })
 
+test('a token that no header carries ends it', async () => {
+  const ctx = createContext({ baseUrl: 'http://host.test', token: 'a\nb', backoff })
+  await assert.rejects(subscribe(ctx, ['a'], { onEvent() {} }).closed, { code: 'UNAUTHENTICATED', message: /`token`/ })
+})
+
 test('closing ends it also while credentials are awaited', async () => {
   const ctx = createContext({ baseUrl: 'http://host.test', token: () => new Promise(() => {}) })
   const subscription = subscribe(ctx, ['a'], { onEvent() {} })
