@@ -143,6 +143,15 @@ fn wrong_manifests() -> Vec<(Json, &'static str)> {
         (with("limits", json!({ "handler": "5 sec" })), "`limits.handler` is wrong: \"5 sec\" is no length of time"),
         (with("limits", json!({ "handler": "0s" })), "`limits.handler` must be more than 0"),
         (with("limits", json!({ "memory": "lots" })), "`limits.memory` must be a number of bytes"),
+        (
+            with("limits", json!({ "memory": "1B" })),
+            "`limits.memory` must be from \"4MiB\" to \"1024GiB\", it is \"1B\"",
+        ),
+        (with("limits", json!({ "stack": "1B" })), "`limits.stack` must be from \"64KiB\" to \"4MiB\", it is \"1B\""),
+        (
+            with("limits", json!({ "stack": "8MiB" })),
+            "`limits.stack` must be from \"64KiB\" to \"4MiB\", it is \"8MiB\"",
+        ),
         (with("limits", json!({ "hostCalls": 0 })), "`limits.hostCalls` must be a whole number from 1"),
         (with("sharedTables", json!(["Region"])), "`sharedTables[0]` must be the name of a table"),
         (
@@ -489,6 +498,7 @@ fn the_schemas_for_editors_refuse_what_the_host_refuses() {
             "\" sleeps",
             "no step",
             "an instant",
+            "must be from \"",
         ])
         .any(|part| message.contains(part))
     };
