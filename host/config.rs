@@ -9,15 +9,18 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 
 use crate::suggest;
+use size::{MOST_SIZE, size};
 use toml::Spanned;
 use toml::de::{DeTable, DeValue};
 
 mod access;
 mod given;
+mod size;
 mod store;
 
 pub use access::{JwtSettings, Rate};
 pub use given::{GivenSettings, Veil};
+pub use size::{LEAST_MEMORY, LEAST_STACK, MOST_STACK};
 pub use store::{Placed, Placement, Store};
 
 /// All that an operator can set, with its default (spec §5, §8).
@@ -363,10 +366,10 @@ const SETTINGS: [(&str, Setter); 38] = [
     ("handler_time", |s, v| time_limit(v).map(|v| s.handler_time = v)),
     ("read_time", |s, v| time_limit(v).map(|v| s.read_time = v)),
     ("script_time", |s, v| time_limit(v).map(|v| s.script_time = v)),
-    ("memory", |s, v| size_from(v, 4 << 20).map(|v| s.memory = v)),
-    ("stack", |s, v| size_from(v, 64 << 10).map(|v| s.stack = v)),
-    ("body_limit", |s, v| size_from(v, 1).map(|v| s.body_limit = v)),
-    ("reply_limit", |s, v| size_from(v, 1).map(|v| s.reply_limit = v)),
+    ("memory", |s, v| size(v, LEAST_MEMORY..=MOST_SIZE).map(|v| s.memory = v)),
+    ("stack", |s, v| size(v, LEAST_STACK..=MOST_STACK).map(|v| s.stack = v)),
+    ("body_limit", |s, v| size(v, 1..=MOST_SIZE).map(|v| s.body_limit = v)),
+    ("reply_limit", |s, v| size(v, 1..=MOST_SIZE).map(|v| s.reply_limit = v)),
     ("queue", |s, v| count(v).map(|v| s.queue = v)),
     ("key_wait", |s, v| duration(v).map(|v| s.key_wait = v)),
     ("reply_kept", |s, v| time_limit(v).map(|v| s.reply_kept = v)),
@@ -426,30 +429,6 @@ fn time_limit(text: &str) -> Result<Duration, String> {
     match duration(text)? {
         Duration::ZERO => Err("must be more than 0".to_owned()),
         more => Ok(more),
-    }
-}
-
-/// A number of bytes: a whole number, alone or with `KiB`, `MiB` or `GiB`.
-fn size(text: &str) -> Result<usize, String> {
-    let wrong =
-        || format!("{text:?} is no size; write bytes as a whole number, or with KiB, MiB or GiB, such as 64MiB");
-    let digits = text.bytes().take_while(u8::is_ascii_digit).count();
-    let (number, unit) = text.split_at(digits);
-    let number: usize = number.parse().map_err(|_| wrong())?;
-    let bytes = match unit.trim_start() {
-        "" | "B" => 1,
-        "KiB" => 1 << 10,
-        "MiB" => 1 << 20,
-        "GiB" => 1 << 30,
-        _ => return Err(wrong()),
-    };
-    number.checked_mul(bytes).filter(|bytes| *bytes <= 1 << 40).ok_or_else(|| format!("{text:?} is too much"))
-}
-
-fn size_from(text: &str, least: usize) -> Result<usize, String> {
-    match size(text)? {
-        bytes if bytes < least => Err(format!("{text:?} is too little; the least is {least} bytes")),
-        bytes => Ok(bytes),
     }
 }
 

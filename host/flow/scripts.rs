@@ -28,8 +28,6 @@ const KEPT_ENGINES: usize = 8;
 const IDLE: Duration = Duration::from_secs(30);
 /// How long past its limit a script may still take before its thread is given up.
 const GRACE: Duration = Duration::from_millis(500);
-/// Bytes of a thread's stack: the engine's share and the host's own.
-const STACK: usize = 8 << 20;
 
 /// A script to run, with all that its run needs.
 pub(super) struct Work {
@@ -118,10 +116,13 @@ impl Scripts {
         let (sender, receiver) = channel();
         let runner = (Arc::downgrade(app), self.clone(), sender.clone());
         let handle = Handle::try_current().ok().or_else(|| app.flows.runtime())?;
-        let started = std::thread::Builder::new().name("script".to_owned()).stack_size(STACK).spawn(move || {
-            let (app, scripts, sender) = runner;
-            Runner { app, scripts, id, sender, handle, slots: HashMap::new(), idle: Vec::new() }.work(&receiver);
-        });
+        let started = std::thread::Builder::new()
+            .name("script".to_owned())
+            .stack_size(crate::script::THREAD_STACK)
+            .spawn(move || {
+                let (app, scripts, sender) = runner;
+                Runner { app, scripts, id, sender, handle, slots: HashMap::new(), idle: Vec::new() }.work(&receiver);
+            });
         started.ok()?;
         state.threads.insert(id, Thread { sender, runs: HashMap::new(), busy: None });
         Some(id)

@@ -5,7 +5,7 @@ use std::sync::Arc;
 use crate::failure::{Code, Failure};
 use crate::invoke::{Invocation, Run};
 use crate::plugin::Code as Modules;
-use crate::script::Engine;
+use crate::script::{Engine, ScriptError};
 
 /// The engine of the plugin's present version.
 #[derive(Default)]
@@ -24,7 +24,12 @@ impl KeptEngine {
             // The old one first, so that two heaps never stand side by side.
             self.0 = None;
             let engine = Engine::new(invocation.engine.clone()).map_err(|error| {
-                Failure::new(Code::Limit, format!("no script engine could be made within the limits: {error:?}"))
+                let what = if let ScriptError::Limit { what, .. } = error {
+                    what
+                } else {
+                    "no script engine could be made".to_owned()
+                };
+                Failure::new(Code::Limit, what)
             })?;
             self.0 = Some((code.clone(), engine));
         }

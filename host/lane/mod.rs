@@ -28,9 +28,6 @@ mod writer;
 use queue::{Put, Queue, Whose};
 pub use watchdog::Watchdog;
 
-/// Bytes of a lane thread's stack: the script engine's share (see `EngineLimits::stack`) and the host's own.
-const THREAD_STACK: usize = 8 << 20;
-
 /// Threads of one plugin that may hang in runs that were given up. Each of them keeps a processor busy.
 const MOST_STUCK: usize = 4;
 
@@ -387,7 +384,12 @@ fn unknown_outcome() -> Failure {
 }
 
 fn spawn(name: &str, work: impl FnOnce() + Send + 'static) -> Result<(), Failure> {
-    std::thread::Builder::new().name(name.to_owned()).stack_size(THREAD_STACK).spawn(work).map(drop).map_err(|error| {
-        Failure::new(Code::Overloaded, format!("the machine has no thread left for this call: {error}"))
-    })
+    std::thread::Builder::new()
+        .name(name.to_owned())
+        .stack_size(crate::script::THREAD_STACK)
+        .spawn(work)
+        .map(drop)
+        .map_err(|error| {
+            Failure::new(Code::Overloaded, format!("the machine has no thread left for this call: {error}"))
+        })
 }

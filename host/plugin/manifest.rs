@@ -8,6 +8,7 @@ use serde_json::{Map, Value as Json};
 use super::read::Reader;
 use super::{EventFilter, Permissions, PluginLimits, Schedule, Subscription};
 use crate::backoff::Retry;
+use crate::config::{LEAST_MEMORY, LEAST_STACK, MOST_STACK};
 use crate::cron::Cron;
 use crate::suggest;
 
@@ -177,13 +178,14 @@ fn limits(it: &Reader<'_>) -> PluginLimits {
     }
     let millis = |name: &str| Some(millis(it.field(name)?.duration()?));
     let bytes = |name: &str| it.field(name)?.bytes();
+    let within = |name: &str, from: usize, to: usize| it.field(name)?.bytes_within(from as u64, to as u64);
     let count = |name: &str| u32::try_from(it.field(name)?.whole(1, 1_000_000)?).ok();
     PluginLimits {
         handler_ms: millis("handler"),
         read_ms: millis("read"),
         script_ms: millis("script"),
-        memory_bytes: bytes("memory"),
-        stack_bytes: bytes("stack"),
+        memory_bytes: within("memory", LEAST_MEMORY, 1 << 40),
+        stack_bytes: within("stack", LEAST_STACK, MOST_STACK),
         result_bytes: bytes("result"),
         host_calls: count("hostCalls"),
         log_lines: count("logLines"),

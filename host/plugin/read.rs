@@ -217,6 +217,26 @@ impl<'v> Reader<'v> {
         }
         bytes
     }
+
+    /// A number of bytes in a range.
+    pub(super) fn bytes_within(&self, from: u64, to: u64) -> Option<u64> {
+        let bytes = self.bytes()?;
+        if (from..=to).contains(&bytes) {
+            return Some(bytes);
+        }
+        let (from, to) = (in_units(from), in_units(to));
+        self.fault(format!("must be from {from} to {to}, it is {}", short(self.value)));
+        None
+    }
+}
+
+/// A number of bytes as a manifest has it.
+fn in_units(bytes: u64) -> String {
+    match bytes {
+        b if b.is_multiple_of(1 << 30) => format!("\"{}GiB\"", b >> 30),
+        b if b.is_multiple_of(1 << 20) => format!("\"{}MiB\"", b >> 20),
+        b => format!("\"{}KiB\"", b >> 10),
+    }
 }
 
 fn size(text: &str) -> Option<u64> {

@@ -67,13 +67,14 @@ impl Engine {
         runtime.set_max_stack_size(limits.stack);
         let context = Context::full(&runtime).map_err(|error| no_room(error.to_string()))?;
         let state = Rc::new(State::default());
+        // Before the realm is made: it ends in a loop where its memory does not suffice.
+        let of = state.clone();
+        runtime.set_interrupt_handler(Some(Box::new(move || of.stopped().is_some())));
         let hooks = context
             .with(|ctx| realm::build(&ctx, &state).catch(&ctx).map_err(|error| error.to_string()))
             .map_err(no_room)?;
         let hooks = Rc::new(hooks);
         state.hooks.replace(Some(hooks.clone()));
-        let of = state.clone();
-        runtime.set_interrupt_handler(Some(Box::new(move || of.stopped().is_some())));
         let of = state.clone();
         runtime.set_host_promise_rejection_tracker(Some(Box::new(move |ctx, promise, reason, handled| {
             of.rejected(&ctx, promise, reason, handled);

@@ -84,8 +84,11 @@ impl Judge<'_> {
         }
         match self.thrown(ctx, &thrown) {
             Ok(told) => told,
-            Err(_) if self.state.stopped().is_some() => (self.limit(Stop::Time, None), true),
             Err(_) => {
+                // Also the heap may have been found full meanwhile.
+                if let Some(stop) = self.state.stopped() {
+                    return (self.limit(stop, None), true);
+                }
                 ctx.catch();
                 let message = "an error that cannot be read".to_owned();
                 (ScriptError::Thrown { message, stack: String::new(), position: None }, true)

@@ -90,12 +90,16 @@ pub trait Host {
     fn log(&mut self, level: Level, line: String);
 }
 
+/// Bytes of stack of a thread that runs scripts: the engine's share, and much more for what recurses natively with no
+/// look at the engine's limit (generators that run through one another). Only what is used costs memory.
+pub const THREAD_STACK: usize = 64 << 20;
+
 /// Limits of one engine (spec §5, defaults).
 #[derive(Clone, Debug)]
 pub struct EngineLimits {
     /// Bytes of heap, for all that the engine holds.
     pub memory: usize,
-    /// Bytes of stack.
+    /// Bytes of stack; on a thread that has [`THREAD_STACK`] at most [`crate::config::MOST_STACK`].
     pub stack: usize,
 }
 

@@ -153,7 +153,8 @@ pub(super) fn build(ctx: &Ctx<'_>, state: &Rc<State>) -> JsResult<Hooks> {
     script(ctx, "web", include_str!("prelude/web.js"))?.call::<_, ()>(with_room())?;
     let tools: Object<'_> = hooks.get("tools")?;
     let step: Object<'_> = script(ctx, "step", include_str!("prelude/step.js"))?.call((natives.clone(), tools))?;
-    script(ctx, "guards", include_str!("prelude/guards.js"))?.call::<_, ()>(with_room())?;
+    let heavy: Object<'_> = script(ctx, "heavy", include_str!("prelude/heavy.js"))?.call(with_room())?;
+    script(ctx, "guards", include_str!("prelude/guards.js"))?.call::<_, ()>((natives.clone(), room.clone(), heavy))?;
     let reached = Array::new(ctx.clone())?;
     reached.set(0, hooks.clone())?;
     reached.set(1, step.clone())?;

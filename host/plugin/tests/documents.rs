@@ -143,6 +143,8 @@ fn wrong_manifests() -> Vec<(Json, &'static str)> {
         (with("limits", json!({ "handler": "5 sec" })), "`limits.handler` is wrong: \"5 sec\" is no length of time"),
         (with("limits", json!({ "handler": "0s" })), "`limits.handler` must be more than 0"),
         (with("limits", json!({ "memory": "lots" })), "`limits.memory` must be a number of bytes"),
+        (with("limits", json!({ "memory": "1B" })), "`limits.memory` must be from \"4MiB\" to"),
+        (with("limits", json!({ "stack": "8MiB" })), "`limits.stack` must be from \"64KiB\" to \"4MiB\""),
         (with("limits", json!({ "hostCalls": 0 })), "`limits.hostCalls` must be a whole number from 1"),
         (with("sharedTables", json!(["Region"])), "`sharedTables[0]` must be the name of a table"),
         (
@@ -453,7 +455,6 @@ fn taken_by(schema: &str, cases: Vec<(Json, &'static str)>) -> Vec<&'static str>
 
 const FOR_MANIFESTS: &str = include_str!("../../../schema/plugin.schema.json");
 const FOR_FLOWS: &str = include_str!("../../../schema/flow.schema.json");
-
 #[test]
 fn the_schemas_for_editors_take_what_the_host_takes() {
     assert_eq!(
@@ -490,6 +491,7 @@ fn the_schemas_for_editors_refuse_what_the_host_refuses() {
             "\" sleeps",
             "no step",
             "an instant",
+            "must be from \"",
         ])
         .any(|part| message.contains(part))
     };

@@ -1,9 +1,10 @@
 // Built-ins whose loops in C never look at the clock. Loops over what may be endless are made to run script code at
 // each turn (which the engine does interrupt); all others look at the clock after every few calls.
 // What a program does by operators has ticks of its own (see ticks.rs of the compiler).
-(function (native, room) {
+(function (native, room, parts) {
   "use strict";
   const { look, turn, before } = room;
+  const { polled, heavy, expand } = parts;
   const { apply, construct, deleteProperty, get, has, ownKeys, set } = Reflect;
   const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf } = Object;
   const { isArray } = Array;
@@ -50,17 +51,6 @@
       yield item;
     }
   }
-  const polled = (iterator) => {
-    const { next } = iterator;
-    return {
-      __proto__: Iterator.prototype,
-      next: () => {
-        turn();
-        return apply(next, iterator, []);
-      },
-      return: (value) => iterator.return?.(value) ?? { done: true, value },
-    };
-  };
 
   // --- arrays -------------------------------------------------------------------------------------------------
   const list = Array.prototype;
@@ -155,7 +145,7 @@
 
   // --- text ---------------------------------------------------------------------------------------------------
   const text = String.prototype;
-  const { indexOf, lastIndexOf, slice: cut, replace: replaceOnce } = text;
+  const { indexOf, lastIndexOf, slice: cut } = text;
   // What a search may cost in one go, in comparisons of single characters.
   const once = 10_000_000;
   const hard = (whole, part) => whole.length * part.length > once && part.length > 16;
@@ -196,28 +186,27 @@
       const inside = whole(this);
       const sought = part === undefined && easy ? part : whole(part);
       turn();
-      const parts = hook === Symbol.split && inside.length > 100_000;
+      const replacing = hook === Symbol.replace && typeof rest[0] !== "function";
+      if (replacing) rest[0] = whole(rest[0]);
+      const parts = replacing ? heavy(inside, rest[0]) : hook === Symbol.split && inside.length > 100_000;
       if (sought === undefined || !(parts || hard(inside, sought))) return apply(original, inside, [sought, ...rest]);
       return difficult(inside, sought, ...rest);
     },
   }).method;
   const substitute = (inside, sought, by, hits) => {
-    if (typeof by !== "function") {
-      by = whole(by);
-      if (by.includes("$`") || by.includes("$'")) throw new RangeError("the text is too long for $` and $' in a replacement");
-    }
     let made = "";
     let from = 0;
     for (const hit of hits) {
       turn();
       made += inside.slice(from, hit);
-      made += typeof by === "function" ? whole(by(sought, hit, inside)) : apply(replaceOnce, sought, [sought, by]);
+      made += typeof by === "function" ? whole(by(sought, hit, inside)) : expand(by, sought, hit, inside, [], undefined);
       from = hit + sought.length;
     }
     return made + inside.slice(from);
   };
   const allHits = function* (inside, sought) {
-    for (let at = find(inside, sought, 0); at >= 0; at = find(inside, sought, at + sought.length)) yield at;
+    const step = Math.max(1, sought.length);
+    for (let at = find(inside, sought, 0); at >= 0; at = at + step > inside.length ? -1 : find(inside, sought, at + step)) yield at;
   };
   const firstHit = function* (inside, sought) {
     const at = find(inside, sought, 0);
@@ -376,12 +365,6 @@
       },
     }).method);
   }
-  replace(Iterator.prototype, "drop", (original) => ({
-    method(count) {
-      const object = (typeof this === "object" || typeof this === "function") && this !== null;
-      return apply(original, object && count > 100 ? polled(this) : this, [count]);
-    },
-  }).method);
   for (const owner of [Array, getPrototypeOf(Uint8Array)]) {
     replace(owner, "from", (original) => ({
       method(items, ...rest) {

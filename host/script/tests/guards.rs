@@ -99,6 +99,27 @@ fn guarded_collections_and_json_give_what_the_language_says() {
 }
 
 #[test]
+fn what_is_done_piece_by_piece_gives_what_the_language_says() {
+    for code in [
+        // The long text is done piece by piece, the short one by the engine.
+        "['<$&>', '$1$2', '$3', '$01', '$10', '$`', \"$'\", '$$', '$', '$<a>', '$0', 'b$'].every((form) => { const pad = 'z'.repeat(2e4); return 'xaby'.replace(/(a)(b)/g, form) === ('xaby' + pad).replace(/(a)(b)/g, form).split(pad).join('') })",
+        "['$<a>', '$<b>', '$<a', '$<c>'].every((form) => { const pad = 'z'.repeat(2e4); return 'xaby'.replace(/(?<a>a)(?<b>q)?/, form) === ('xaby' + pad).replace(/(?<a>a)(?<b>q)?/, form).split(pad).join('') })",
+        "['$&', '$`', \"$'\", '$1', '$$', '$<a>'].every((form) => { const pad = 'z'.repeat(2e4); return 'xaay'.replaceAll('a', form) === ('xaay' + pad).replaceAll('a', form).split(pad).join('') })",
+        "'ab'.repeat(1000).replaceAll('', '.'.repeat(6000)).length === 2000 + 2001 * 6000",
+        "[3, 7, 10, 36].every((radix) => { const n = -(3n ** 20_000n) - 12345n; const text = n.toString(radix); let back = 0n; for (const part of text.slice(1).match(/.{1,5}/g)) back = back * BigInt(radix) ** BigInt(part.length) + BigInt(parseInt(part, radix)); return text[0] === '-' && back === -n })",
+        "(() => { const n = 7n ** 9_000n; return BigInt(n.toString()) === n && BigInt(' -' + n + ' ') === -n && BigInt('0x' + n.toString(16)) === n })()",
+        "typeof BigInt(5) === 'bigint' && BigInt.asIntN(8, 255n) === -1n && BigInt.name === 'BigInt' && BigInt.length === 1 && Object(1n) instanceof BigInt",
+        "(() => { try { BigInt('9'.repeat(6000) + 'x') } catch (e) { return e.name } })() === 'SyntaxError'",
+        "[1, 2, 3, 4].values().map((x) => x * 2).filter((x) => x > 2).drop(1).take(1).flatMap((x) => [x, [x]]).toArray().join('|') === '6|6'",
+        "[1, 2].values().flatMap((x, i) => [x, i].values()).toArray().join() === '1,0,2,1'",
+        "(() => { let closed = 0; const own = { __proto__: Iterator.prototype, next: () => ({ value: 1, done: false }), return: () => { closed += 1; return {} } }; for (const x of own.map((x) => x).take(5)) break; return closed })() === 1",
+        "(() => { try { [1].values().flatMap(() => 'ab').next() } catch (e) { return e.name } })() === 'TypeError'",
+    ] {
+        assert_eq!(once(&format!("() => ({code})")).unwrap(), "true", "{code}");
+    }
+}
+
+#[test]
 fn what_a_guarded_loop_writes_is_interrupted_too() {
     for function in [
         "() => [].fill.call({ length: 2 ** 53 - 1 }, 1, 2 ** 52)",

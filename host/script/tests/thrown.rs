@@ -1,6 +1,7 @@
 //! What scripts throw, and what becomes of it.
 
 use super::*;
+use crate::config::{LEAST_MEMORY, LEAST_STACK, MOST_STACK};
 
 fn thrown(function: &str) -> String {
     match once(function) {
@@ -183,6 +184,43 @@ fn recursion_has_an_end() {
     let mut bench = Bench::new();
     let what = limit(&mut bench, "() => { const f = () => f() + 1; return f() }");
     assert!(what.contains("limits.stack"), "{what}");
+}
+
+#[test]
+fn the_most_and_the_least_limits_end_a_recursion_on_the_threads_of_scripts() {
+    for (memory, stack) in [(64 << 20, MOST_STACK), (LEAST_MEMORY, LEAST_STACK)] {
+        let run = move || {
+            let mut bench = Bench::with(EngineLimits { memory, stack });
+            bench.limits.time = Duration::from_secs(30);
+            assert_eq!(bench.handle("() => [1, 2].map((x) => x + 1)").unwrap(), "[2,3]");
+            let what = limit(&mut bench, "() => { const f = () => f() + 1; return f() }");
+            assert!(what.contains("limits."), "{what}");
+        };
+        let thread = std::thread::Builder::new().stack_size(crate::script::THREAD_STACK);
+        thread.spawn(run).unwrap().join().unwrap();
+    }
+}
+
+#[test]
+fn a_heap_too_small_for_the_realm_is_refused_and_no_endless_loop() {
+    let Err(ScriptError::Limit { what, .. }) = Engine::new(EngineLimits { memory: 1, ..EngineLimits::default() })
+    else {
+        panic!("it started")
+    };
+    assert!(what.contains("limits.memory"), "{what}");
+}
+
+#[test]
+fn a_huge_message_is_not_told_as_a_run_that_took_too_long() {
+    for function in
+        ["() => { throw new Error('x'.repeat(50_000_000)) }", "() => { throw new Error('é→'.repeat(25_000_000)) }"]
+    {
+        let mut bench = Bench::new();
+        bench.limits.time = Duration::from_secs(30);
+        let outcome = bench.handle(function);
+        let wrong = matches!(&outcome, Err(ScriptError::Limit { what, .. }) if what.contains("limits.handler"));
+        assert!(outcome.is_err() && !wrong, "{outcome:?}");
+    }
 }
 
 #[test]
