@@ -67,10 +67,13 @@ pub(super) async fn relay(app: &Arc<App>, name: &str) -> Result<usize, Failure> 
     loop {
         let batch = waiting(app, name, after).await?;
         let Some(last) = batch.last() else { break };
-        after = last.id;
         match pass_on(app, name, &batch, &mut behind).await {
+            // From the beginning again: what had its number before these may have been committed since.
             Ok(()) => relayed += batch.len(),
-            Err(failure) => drop(failed.get_or_insert(failure)),
+            Err(failure) => {
+                after = last.id;
+                drop(failed.get_or_insert(failure));
+            }
         }
         if begun.elapsed() > app.settings.lease / ROUNDS {
             app.events.published.nudge(name);
@@ -110,12 +113,7 @@ async fn waiting(app: &Arc<App>, name: &str, after: i64) -> Result<Vec<Passing>,
 }
 
 /// `behind` are plugins that did not get an earlier event: they get none of these.
-async fn pass_on(
-    app: &Arc<App>,
-    name: &str,
-    batch: &[Passing],
-    behind: &mut BTreeSet<String>,
-) -> Result<(), Failure> {
+async fn pass_on(app: &Arc<App>, name: &str, batch: &[Passing], behind: &mut BTreeSet<String>) -> Result<(), Failure> {
     let (mut arriving, mut all) = deliveries_of(app, batch).await?;
     for plugin in &*behind {
         if arriving.remove(plugin).is_some() {
