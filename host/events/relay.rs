@@ -72,7 +72,7 @@ pub(super) async fn relay(app: &Arc<App>, name: &str) -> Result<usize, Failure> 
             Ok(()) => relayed += batch.len(),
             Err(failure) => {
                 after = last.id;
-                drop(failed.get_or_insert(failure));
+                failed.get_or_insert(failure);
             }
         }
         if begun.elapsed() > app.settings.lease / ROUNDS {
@@ -90,7 +90,8 @@ async fn alone(app: &Arc<App>, name: &str) -> Result<Option<Alone>, Failure> {
     let begun = Instant::now();
     while begun.elapsed() < app.settings.lease * 2 {
         let database = app.database(name);
-        if let Some(alone) = blocking(move || database.relay_alone()).await?? {
+        let held = blocking(move || database.relay_alone()).await?.map_err(Failure::from);
+        if let Some(alone) = held.map_err(|failure| failure_of(name, failure))? {
             return Ok(Some(alone));
         }
         tokio::select! {
@@ -100,6 +101,11 @@ async fn alone(app: &Arc<App>, name: &str) -> Result<Option<Alone>, Failure> {
     }
     tracing::warn!(database = name, "another host holds the relay without an end; this one relays beside it");
     Ok(Some(Alone::default()))
+}
+
+/// A failure with whose database it was.
+fn failure_of(name: &str, failure: Failure) -> Failure {
+    Failure { detail: format!("{name}: {}", failure.detail), ..failure }
 }
 
 async fn waiting(app: &Arc<App>, name: &str, after: i64) -> Result<Vec<Passing>, Failure> {
@@ -198,7 +204,7 @@ async fn arrive(
         let app = app.clone();
         writing.spawn(async move {
             let added = add(&app, &plugin, new).await;
-            added.map_err(|failure| Failure { detail: format!("{plugin}: {}", failure.detail), ..failure })?;
+            added.map_err(|failure| failure_of(&plugin, failure))?;
             Ok(plugin)
         });
     }

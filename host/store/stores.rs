@@ -95,6 +95,13 @@ impl Stores {
         self.at(self.of(id), id)
     }
 
+    /// Where the plugins are that are put on another database than the default one, without passwords.
+    pub fn elsewhere(&self) -> BTreeMap<String, String> {
+        let placed = self.placed.keys().map(|plugin| (plugin, self.plugin(plugin).place()));
+        let elsewhere = placed.filter(|(plugin, place)| *place != self.at(&self.default, plugin).place());
+        elsewhere.map(|(plugin, place)| (plugin.clone(), place)).collect()
+    }
+
     /// Opens what belongs to no plugin.
     ///
     /// # Errors

@@ -170,3 +170,14 @@ fn tables_made_by_hand_are_not_left_behind_in_silence() {
     refused(&folders, &copy, &[("OTHER", &url)], 1, "made by hand");
     assert_eq!(run(folders.command(&["plugin", "list"])).0, Some(0), "the source is as before");
 }
+
+#[test]
+fn host_that_has_a_plugin_in_another_place_than_a_living_one_is_refused() {
+    let (shared, other) = (postgres::database(), postgres::database());
+    let [first, second] = [(); 2].map(|()| Folders::new(files(EDGE)));
+    let mut command = first.command(&["dev"]);
+    command.envs([("ONCEHOST_STORE", shared.as_str()), ("ONCEHOST_STORES_EDGE", other.as_str())]);
+    let host = Process::start(command);
+    refused(&second, &["plugin", "list"], &[("ONCEHOST_STORE", &shared)], 1, "edge is in the database that they share");
+    drop(host);
+}

@@ -21,10 +21,11 @@ use super::{StoreError, errors};
 /// The host's own tables in a plugin's schema, and those that belong to no plugin: a step a version.
 pub(super) const PLUGIN_TABLES: [&str; 2] =
     [include_str!("../../../schema/postgres/0001_host.sql"), include_str!("../../../schema/postgres/0002_turns.sql")];
-const HOST_TABLES: [&str; 3] = [
+const HOST_TABLES: [&str; 4] = [
     include_str!("../../../schema/postgres/host/0001_tokens.sql"),
     include_str!("../../../schema/postgres/host/0002_events.sql"),
     include_str!("../../../schema/postgres/host/0003_hosts.sql"),
+    include_str!("../../../schema/postgres/host/0004_places.sql"),
 ];
 
 /// The newest version of the host's own tables that is known here: of those that belong to no plugin, or of a plugin's.
