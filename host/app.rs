@@ -119,7 +119,7 @@ impl App {
         let host_db = Arc::new(stores.host_db().map_err(failed)?);
         let auth = Auth::open(&settings, host_db.clone(), clock.clone()).map_err(StartError)?;
         let (me, shared) = (ids.rising(clock.now()).to_string(), stores.is_shared());
-        let events = Events::open(&host_db, &registry, clock.now(), me.clone(), settings.lease, shared);
+        let events = Events::open(&host_db, &registry, clock.now(), me.clone(), settings.lease, &stores);
         let events = events.map_err(|failure| StartError(failure.detail))?;
         let watchdog = Watchdog::start().map_err(|error| StartError(format!("no thread can be started: {error}")))?;
         let (spans, exporter) = settings.otlp_endpoint.as_deref().map(trace::exporter).unzip();

@@ -10,7 +10,7 @@ mod commands;
 pub mod crash;
 mod dead;
 mod ingest;
-mod order;
+pub mod order;
 mod retention;
 mod schedules;
 mod shipped;

@@ -174,7 +174,10 @@ impl Events {
                 let selection = which.selection();
                 let ask_for = ("POST", "/admin/events/discard".to_owned(), Some(body(&selection)?));
                 let done = ask(&settings, ask_for, async |app| admin::discard(&app, &selection).await).await?;
-                print(&if json { format!("{done:#}") } else { format!("discarded {}", done["discarded"]) })
+                let told = || format!("{}discarded {}", left(&done), done["discarded"]);
+                print(&if json { format!("{done:#}") } else { told() })?;
+                let nothing = done["discarded"] == 0 && !items(&done, "skipped").is_empty();
+                if nothing { Err(Fail::Said) } else { Ok(()) }
             }
         }
     }
@@ -279,6 +282,15 @@ fn one(shown: &Json) -> String {
     out
 }
 
+fn left(done: &Json) -> String {
+    let mut out = String::new();
+    for it in items(done, "skipped") {
+        let of = |name: &str| it[name].as_str().unwrap_or_default();
+        let _infallible = writeln!(out, "{} → {} left as it is: {}", of("eventId"), of("subscription"), of("why"));
+    }
+    out
+}
+
 fn replayed(done: &Json) -> String {
     let mut out = String::new();
     for it in items(done, "dryRun") {
@@ -297,10 +309,7 @@ fn replayed(done: &Json) -> String {
             let _infallible = writeln!(out, "    {call}({}) → {}", args.join(", "), change["result"]);
         }
     }
-    for it in items(done, "skipped") {
-        let of = |name: &str| it[name].as_str().unwrap_or_default();
-        let _infallible = writeln!(out, "{} → {} left as it is: {}", of("eventId"), of("subscription"), of("why"));
-    }
+    out.push_str(&left(done));
     if let Some(count) = done["replayed"].as_u64() {
         let _infallible = writeln!(out, "replayed {count}");
     } else {

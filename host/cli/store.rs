@@ -15,6 +15,7 @@ use crate::app::lock::{self, Holder};
 use crate::clock::SystemClock;
 use crate::config::{self, Settings};
 use crate::ids::SystemIds;
+use crate::plugin::is_id;
 use crate::store::moving::HOST;
 use crate::store::postgres::{Limits, Server};
 use crate::store::{Database, StoreError, Stores};
@@ -52,9 +53,9 @@ enum Command {
 struct CopyArgs {
     /// Ids of plugins, or `host`
     #[arg(required_unless_present = "all", value_name = "PLUGIN")]
-    plugins: Vec<String>,
+    ids: Vec<String>,
     /// All plugins that have data in the source, and `host`: what the setting store is for
-    #[arg(long, conflicts_with = "plugins")]
+    #[arg(long, conflicts_with = "ids")]
     all: bool,
     /// Where the data are
     #[arg(long, value_name = "PLACE")]
@@ -93,6 +94,17 @@ impl Store {
 fn copy(args: &CopyArgs, settings: &Settings) -> Result<(), Fail> {
     let from = Place::read("--from", &args.from, settings)?;
     let to = args.to.as_ref().map(|to| Place::read("--to", to, settings)).transpose()?;
+    check_names(&args.ids)?;
+    if args.all && to.as_ref().is_some_and(|to| to.store == from.store) {
+        return Err(Fail::Usage("all data are to go where they are: --from and --to are the same place".to_owned()));
+    }
+    for id in &args.ids {
+        let to = to.as_ref().map_or_else(|| configured(id, settings), |to| &to.store);
+        if *to == from.store {
+            let text = format!("the data of {id} are to go where they are: --from and --to are the same place");
+            return Err(Fail::Usage(text));
+        }
+    }
     if let Some((Holder::Host, process)) = lock::holder(&settings.data) {
         let data = settings.data.display();
         return Err(Fail::Failed(format!(
@@ -100,15 +112,12 @@ fn copy(args: &CopyArgs, settings: &Settings) -> Result<(), Fail> {
         )));
     }
     let _lock = lock::take(&settings.data, Holder::Command).map_err(|error| Fail::Failed(error.to_string()))?;
-    let plugins = if args.all { from.plugins(&settings.data)? } else { args.plugins.clone() };
+    let plugins = if args.all { from.plugins(&settings.data)? } else { args.ids.clone() };
     // Where all goes, one setting says it for all.
     let together = plugins.iter().any(|plugin| plugin == HOST);
     let (mut reports, mut told) = (Vec::new(), String::new());
     for plugin in plugins {
-        let configured = match plugin.as_str() {
-            HOST => &settings.store,
-            plugin => settings.store_of(plugin),
-        };
+        let configured = configured(&plugin, settings);
         let to = match &to {
             Some(to) => to.clone(),
             None => Place::new("--to", configured, settings)?,
@@ -136,6 +145,20 @@ fn copy(args: &CopyArgs, settings: &Settings) -> Result<(), Fail> {
         reports.push(serde_json::to_value(&done).map_err(|error| Fail::Failed(error.to_string()))?);
     }
     print(&if args.json { format!("{:#}", json!({ "copied": reports })) } else { told })
+}
+
+/// Where the settings put a plugin, or what belongs to none.
+fn configured<'s>(id: &str, settings: &'s Settings) -> &'s config::Store {
+    if id == HOST { &settings.store } else { settings.store_of(id) }
+}
+
+fn check_names(ids: &[String]) -> Result<(), Fail> {
+    match ids.iter().find(|id| !is_id(id)) {
+        Some(id) => Err(Fail::Usage(format!(
+            "{id:?} cannot be the id of a plugin: lower-case letters, digits and `-`, at most 40, beginning with a letter"
+        ))),
+        None => Ok(()),
+    }
 }
 
 /// A place that was named.

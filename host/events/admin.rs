@@ -1,5 +1,6 @@
 //! What operators ask of events: which deliveries there are, and to try dead ones again or give them up.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use serde::{Deserialize, Serialize};
@@ -311,9 +312,7 @@ pub async fn replay(app: &Arc<App>, selection: &Selection) -> Result<Json, Failu
             let mut due = Vec::new();
             for it in page {
                 match refusal(app, &it, selection.force) {
-                    Some(why) => skipped.push(json!({
-                        "eventId": it.event_id, "subscription": subscription(&name, &it), "state": it.state, "why": why,
-                    })),
+                    Some(why) => skipped.push(left(&name, &it, &why)),
                     None => {
                         let place = Millis::try_from(replayed + due.len()).unwrap_or(Millis::MAX);
                         due.push((it.id, begun.saturating_add(place.saturating_mul(1000) / Millis::from(rate))));
@@ -326,6 +325,11 @@ pub async fn replay(app: &Arc<App>, selection: &Selection) -> Result<Json, Failu
     }
     must_be_found(selection, replayed + skipped.len())?;
     Ok(json!({ "replayed": replayed, "skipped": skipped }))
+}
+
+/// A delivery that is left as it is.
+fn left(plugin: &str, it: &Delivery, why: &str) -> Json {
+    json!({ "eventId": it.event_id, "subscription": subscription(plugin, it), "state": it.state, "why": why })
 }
 
 /// Whoever names events is told where there are none.
@@ -366,7 +370,8 @@ async fn meant(
     after: i64,
 ) -> Result<(Vec<Delivery>, Option<i64>), Failure> {
     let Some(mut selected) = selection.for_plugin(name)? else { return Ok((Vec::new(), None)) };
-    let ids = selection.event_ids.clone();
+    // Each once, however often it is named.
+    let ids: BTreeSet<String> = selection.event_ids.iter().cloned().collect();
     if ids.is_empty() && selected.states.is_empty() {
         selected.states = if selection.force { vec!["dead", "done", "discarded"] } else { vec!["dead"] };
     }
@@ -386,7 +391,8 @@ async fn meant(
     Ok((found, last))
 }
 
-/// Gives deliveries up: dead ones, and those that wait where they are named by event or by state.
+/// Gives deliveries up: dead ones, and those that wait where they are named by event or by state. What has ended
+/// otherwise, or runs, is left as it is.
 ///
 /// # Errors
 /// `VALIDATION`; when a database fails.
@@ -394,19 +400,26 @@ pub async fn discard(app: &Arc<App>, selection: &Selection) -> Result<Json, Fail
     must_be_narrow(selection, "discard")?;
     selection.check()?;
     let selection = Selection { force: false, ..selection.clone() };
-    let (mut discarded, now) = (0, app.clock.now());
+    let (mut discarded, mut skipped, now) = (0, Vec::new(), app.clock.now());
     for name in databases(app).await? {
         let mut after = 0;
         loop {
             let (page, last) = meant(app, &name, &selection, after).await?;
             let Some(last) = last else { break };
             after = last;
-            let ids: Vec<i64> = page.iter().map(|it| it.id).collect();
+            let why = |it: &Delivery| match it.state.as_str() {
+                "running" => Some("it runs just now"),
+                "done" => Some("it is done"),
+                "discarded" => Some("it is discarded already"),
+                _ => None,
+            };
+            skipped.extend(page.iter().filter_map(|it| Some(left(&name, it, why(it)?))));
+            let ids: Vec<i64> = page.iter().filter(|it| why(it).is_none()).map(|it| it.id).collect();
             discarded += change(app, &name, move |tx: &Tx| deliveries::discard(tx, &ids, now)).await?;
         }
         // Those behind them have their turn.
         app.events.arrived.nudge(&name);
     }
-    must_be_found(&selection, discarded)?;
-    Ok(json!({ "discarded": discarded }))
+    must_be_found(&selection, discarded + skipped.len())?;
+    Ok(json!({ "discarded": discarded, "skipped": skipped }))
 }

@@ -16,7 +16,7 @@ use crate::failure::Failure;
 use crate::nudge::Nudges;
 use crate::plugin::Registry;
 use crate::store::host_db::HostDb;
-use crate::store::{Access, Shared, StoreError, Tx};
+use crate::store::{Access, Shared, StoreError, Stores, Tx};
 
 pub mod admin;
 mod awaited;
@@ -85,20 +85,21 @@ struct Reader {
 }
 
 impl Events {
-    /// Reads who subscribes and notes what the loaded plugins changed about that. `me` is what this host calls itself,
-    /// `shared` whether there may be others.
+    /// Reads who subscribes and notes what the loaded plugins changed about that. `me` is what this host calls itself.
     ///
     /// # Errors
-    /// When `host.db` fails.
+    /// When `host.db` fails, or another host has a plugin in another place.
     pub fn open(
         db: &HostDb,
         registry: &Registry,
         now: Millis,
         me: String,
         lease: Duration,
-        shared: bool,
+        stores: &Stores,
     ) -> Result<Self, Failure> {
-        let house = House { me, since: now, lease: millis(lease), shared };
+        let (shared, places) = (stores.is_shared(), stores.elsewhere());
+        let house = House { me, since: now, lease: millis(lease), shared, places };
+        house.agree(db, registry, now)?;
         house.beat(db, registry, now)?;
         let known = subscriptions::follow(db, registry, &Voice::at_start(db, &house, now)?, now)?;
         let (heard, _) = watch::channel(db.last_position()?);

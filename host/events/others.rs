@@ -2,13 +2,13 @@
 //! several have, perhaps in two versions.
 
 use std::cmp::Ordering;
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 use super::{blocking, subscriptions};
 use crate::app::App;
 use crate::clock::Millis;
-use crate::failure::Failure;
+use crate::failure::{Code, Failure};
 use crate::plugin::{Plugin, Registry};
 use crate::store::host_db::{HostDb, HostRow};
 
@@ -22,6 +22,8 @@ pub(super) struct House {
     pub lease: Millis,
     /// Whether there can be others.
     pub shared: bool,
+    /// Where it has plugins that do not rest in the database that it shares.
+    pub places: BTreeMap<String, String>,
 }
 
 impl House {
@@ -32,7 +34,36 @@ impl House {
             plugins: registry.plugins.values().map(|it| (it.id.clone(), it.version.clone())).collect(),
             started_at: self.since,
             seen_at: now,
+            places: self.places.clone(),
         }
+    }
+
+    /// Refuses to start where a host that lives has one of the same plugins in another place: each would do again what
+    /// the other has done.
+    ///
+    /// # Errors
+    /// A sentence for the operator; when the database fails.
+    pub fn agree(&self, db: &HostDb, registry: &Registry, now: Millis) -> Result<(), Failure> {
+        let others = db.hosts(now.saturating_sub(self.lease))?;
+        for other in others.iter().filter(|other| other.id != self.me) {
+            for plugin in registry.plugins.keys().filter(|plugin| other.plugins.contains_key(*plugin)) {
+                let (mine, its) = (self.places.get(plugin), other.places.get(plugin));
+                if differ(mine, its) {
+                    let told = |place: Option<&String>| {
+                        place.map_or("the database that they share", String::as_str).to_owned()
+                    };
+                    let text = format!(
+                        "{plugin} is in {} here, and in {} on another host of the same store ({}): what one has done the \
+                         other would do again; make [stores] the same everywhere, or stop that host first",
+                        told(mine),
+                        told(its),
+                        other.id
+                    );
+                    return Err(Failure::new(Code::Unavailable, text));
+                }
+            }
+        }
+        Ok(())
     }
 
     /// Says that this host lives, and what it has.
@@ -41,6 +72,16 @@ impl House {
     /// When the database fails.
     pub fn beat(&self, db: &HostDb, registry: &Registry, now: Millis) -> Result<(), Failure> {
         Ok(db.beat(&self.row(registry, now))?)
+    }
+}
+
+/// Whether two places are two databases. A server may go by several names.
+fn differ(one: Option<&String>, other: Option<&String>) -> bool {
+    let (Some(one), Some(other)) = (one, other) else { return one != other };
+    let database = |place: &str| Some(place.strip_prefix("postgres://")?.split_once('/')?.1.to_owned());
+    match (database(one), database(other)) {
+        (Some(one), Some(other)) => one != other,
+        _ => one != other,
     }
 }
 

@@ -2,6 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
+use std::time::{Duration, Instant};
 
 use serde_json::{Value as Json, json};
 use tokio::task::JoinSet;
@@ -9,16 +10,24 @@ use tokio::task::JoinSet;
 use super::passing::Passing;
 use super::{HOST, Round, awaited, blocking, change, databases, look, subscriptions};
 use crate::app::App;
-use crate::failure::Failure;
+use crate::backoff::Retry;
+use crate::failure::{Code, Failure};
+use crate::ids;
 use crate::store::deliveries::{self, NewDelivery};
 use crate::store::host_db::Message;
 use crate::store::outbox::{self, Outgoing};
 use crate::store::steps;
-use crate::store::{Notice, StoreError};
+use crate::store::{Alone, Notice, StoreError};
 
 /// Events, and about how many bytes of them, that go together.
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 4 << 20;
+/// Rounds that the relay of one host makes within a lease, if there is always more, so that others can have theirs.
+const ROUNDS: u32 = 16;
+/// How soon a host looks again whether another one still relays.
+const LOOKS_AGAIN: Duration = Duration::from_millis(20);
+/// Tries of deliveries that run into what the plugin writes, after those that the database makes at once.
+const CONFLICTS: Retry = Retry { max_attempts: 8, initial_ms: 10, factor: 2.0, max_ms: 250 };
 
 /// A published event, as handlers see it.
 pub(super) fn published(plugin: &str, event: Outgoing) -> Json {
@@ -44,24 +53,59 @@ pub(super) fn as_cloudevent(
     event
 }
 
-/// Relays all that waits in one database; gives how many events went. Where a subscriber cannot take an event, the
-/// event goes to the others and keeps waiting.
+/// Relays what waits in one database, in its order; gives how many events went. Where a subscriber cannot take an event,
+/// the event goes to the others and keeps waiting, and with it what this subscriber would hear after it.
 ///
 /// # Errors
 /// The first that came up; the round is to be repeated then.
 pub(super) async fn relay(app: &Arc<App>, name: &str) -> Result<usize, Failure> {
     let _turn = app.events.turn(Round::Relay, name).await;
+    let Some(_alone) = alone(app, name).await? else { return Ok(0) };
+    let begun = Instant::now();
     let (mut after, mut relayed, mut failed) = (0, 0, None);
+    let mut behind = BTreeSet::new();
     loop {
         let batch = waiting(app, name, after).await?;
         let Some(last) = batch.last() else { break };
-        after = last.id;
-        match pass_on(app, name, &batch).await {
+        match pass_on(app, name, &batch, &mut behind).await {
+            // From the beginning again: what had its number before these may have been committed since.
             Ok(()) => relayed += batch.len(),
-            Err(failure) => drop(failed.get_or_insert(failure)),
+            Err(failure) => {
+                after = last.id;
+                failed.get_or_insert(failure);
+            }
+        }
+        if begun.elapsed() > app.settings.lease / ROUNDS {
+            app.events.published.nudge(name);
+            break;
         }
     }
     failed.map_or(Ok(relayed), Err)
+}
+
+/// Waits until no other host relays from this database: what two took from it at a time would arrive in any order.
+/// `None` where the host stops meanwhile.
+async fn alone(app: &Arc<App>, name: &str) -> Result<Option<Alone>, Failure> {
+    let mut ending = app.events.ending.subscribe();
+    let begun = Instant::now();
+    while begun.elapsed() < app.settings.lease * 2 {
+        let database = app.database(name);
+        let held = blocking(move || database.relay_alone()).await?.map_err(Failure::from);
+        if let Some(alone) = held.map_err(|failure| failure_of(name, failure))? {
+            return Ok(Some(alone));
+        }
+        tokio::select! {
+            _ = ending.wait_for(|ending| *ending) => return Ok(None),
+            () = tokio::time::sleep(LOOKS_AGAIN) => {}
+        }
+    }
+    tracing::warn!(database = name, "another host holds the relay without an end; this one relays beside it");
+    Ok(Some(Alone::default()))
+}
+
+/// A failure with whose database it was.
+fn failure_of(name: &str, failure: Failure) -> Failure {
+    Failure { detail: format!("{name}: {}", failure.detail), ..failure }
 }
 
 async fn waiting(app: &Arc<App>, name: &str, after: i64) -> Result<Vec<Passing>, Failure> {
@@ -74,7 +118,50 @@ async fn waiting(app: &Arc<App>, name: &str, after: i64) -> Result<Vec<Passing>,
     Ok(found.into_iter().flatten().map(|event| Passing::published(name, event)).collect())
 }
 
-async fn pass_on(app: &Arc<App>, name: &str, batch: &[Passing]) -> Result<(), Failure> {
+/// `behind` are plugins that did not get an earlier event: they get none of these.
+async fn pass_on(app: &Arc<App>, name: &str, batch: &[Passing], behind: &mut BTreeSet<String>) -> Result<(), Failure> {
+    let (mut arriving, mut all) = deliveries_of(app, batch).await?;
+    for plugin in &*behind {
+        if arriving.remove(plugin).is_some() {
+            let text = format!("{plugin}: an event before this one has not arrived");
+            all = all.and(Err(Failure::new(Code::Unavailable, text)));
+        }
+    }
+    // A backup that is taken from here on has the event where it came from, or where it went, or in both.
+    let _passing = app.passing.read().await;
+    let plugins: BTreeSet<String> = arriving.keys().cloned().collect();
+    let (there, arrived) = arrive(app, arriving).await;
+    behind.extend(plugins.difference(&there).cloned());
+    for plugin in plugins {
+        app.events.arrived.nudge(&plugin);
+        app.stores.tell(&Notice::Arrived(plugin));
+    }
+    let messages: Vec<Message> = batch.iter().filter_map(|event| event.message.clone()).collect();
+    if !messages.is_empty() {
+        let (db, now) = (app.host_db.clone(), app.clock.now());
+        let last = blocking(move || db.note(&messages, now)).await??;
+        app.events.heard.send_replace(last);
+        app.stores.tell(&Notice::Heard);
+    }
+    arrived.and(all)?;
+    crate::crash_point!("relay-before-mark");
+    let (ids, now) = (batch.iter().map(|event| event.id).collect::<Vec<_>>(), app.clock.now());
+    if name == HOST {
+        let db = app.host_db.clone();
+        blocking(move || db.mark_events_relayed(&ids, now)).await??;
+    } else {
+        change(app, name, move |tx| outbox::mark_relayed(tx, &ids, now)).await?;
+    }
+    crate::crash_point!("relay-after-mark");
+    app.metrics.relayed(batch.len());
+    Ok(())
+}
+
+/// What the events bring to whom, and the first failure to find out.
+async fn deliveries_of(
+    app: &Arc<App>,
+    batch: &[Passing],
+) -> Result<(BTreeMap<String, Vec<NewDelivery>>, Result<(), Failure>), Failure> {
     let mut arriving: BTreeMap<String, Vec<NewDelivery>> = BTreeMap::new();
     for known in subscriptions::current(app).await?.iter() {
         let found = batch.iter().filter_map(|event| known.delivery(event));
@@ -103,51 +190,48 @@ async fn pass_on(app: &Arc<App>, name: &str, batch: &[Passing]) -> Result<(), Fa
             arriving.entry(plugin).or_default().extend(awaited);
         }
     }
-    // A backup that is taken from here on has the event where it came from, or where it went, or in both.
-    let _passing = app.passing.read().await;
-    let plugins: BTreeSet<String> = arriving.keys().cloned().collect();
-    let arrived = arrive(app, arriving).await;
-    for plugin in plugins {
-        app.events.arrived.nudge(&plugin);
-        app.stores.tell(&Notice::Arrived(plugin));
-    }
-    let messages: Vec<Message> = batch.iter().filter_map(|event| event.message.clone()).collect();
-    if !messages.is_empty() {
-        let (db, now) = (app.host_db.clone(), app.clock.now());
-        let last = blocking(move || db.note(&messages, now)).await??;
-        app.events.heard.send_replace(last);
-        app.stores.tell(&Notice::Heard);
-    }
-    arrived.and(all)?;
-    crate::crash_point!("relay-before-mark");
-    let (ids, now) = (batch.iter().map(|event| event.id).collect::<Vec<_>>(), app.clock.now());
-    if name == HOST {
-        let db = app.host_db.clone();
-        blocking(move || db.mark_events_relayed(&ids, now)).await??;
-    } else {
-        change(app, name, move |tx| outbox::mark_relayed(tx, &ids, now)).await?;
-    }
-    crate::crash_point!("relay-after-mark");
-    app.metrics.relayed(batch.len());
-    Ok(())
+    Ok((arriving, all))
 }
 
-/// Puts deliveries into their plugins' databases, beside each other: one that is slow or away holds up no other.
-async fn arrive(app: &Arc<App>, arriving: BTreeMap<String, Vec<NewDelivery>>) -> Result<(), Failure> {
+/// Puts deliveries into their plugins' databases, beside each other: one that is slow or away holds up no other. Gives
+/// who has them, and the first failure.
+async fn arrive(
+    app: &Arc<App>,
+    arriving: BTreeMap<String, Vec<NewDelivery>>,
+) -> (BTreeSet<String>, Result<(), Failure>) {
     let mut writing = JoinSet::new();
     for (plugin, new) in arriving {
-        let (app, now) = (app.clone(), app.clock.now());
+        let app = app.clone();
         writing.spawn(async move {
-            let add = move |tx: &_| new.iter().try_for_each(|new| deliveries::add(tx, new, now).map(drop));
-            let added = change(&app, &plugin, add).await;
-            added.map_err(|failure| Failure { detail: format!("{plugin}: {}", failure.detail), ..failure })
+            let added = add(&app, &plugin, new).await;
+            added.map_err(|failure| failure_of(&plugin, failure))?;
+            Ok(plugin)
         });
     }
-    let mut all = Ok(());
+    let (mut there, mut all) = (BTreeSet::new(), Ok(()));
     while let Some(written) = writing.join_next().await {
-        let written = written.unwrap_or_else(|error| Err(super::broke_off(&error)));
-        all = all.and(written);
+        match written.unwrap_or_else(|error| Err(super::broke_off(&error))) {
+            Ok(plugin) => drop(there.insert(plugin)),
+            Err(failure) => all = all.and(Err(failure)),
+        }
     }
     crate::crash_point!("relay-delivered");
-    all
+    (there, all)
+}
+
+/// Adds deliveries to a plugin's database; what runs into others is tried again soon.
+async fn add(app: &Arc<App>, plugin: &str, new: Vec<NewDelivery>) -> Result<(), Failure> {
+    let (new, now) = (Arc::new(new), app.clock.now());
+    let mut tries = 1;
+    loop {
+        let new = new.clone();
+        let add = move |tx: &_| new.iter().try_for_each(|new| deliveries::add(tx, new, now).map(drop));
+        let added = app.lane(plugin).exclusive(move |shared| shared.transact(add)).await?;
+        let spread = ids::digest(&[&app.events.house.me, plugin, &tries.to_string()])[0];
+        match (added, CONFLICTS.pause(tries, f64::from(spread) / f64::from(u8::MAX))) {
+            (Err(StoreError::Gone(_)), Some(pause)) => tokio::time::sleep(pause).await,
+            (added, _) => return Ok(added?),
+        }
+        tries += 1;
+    }
 }

@@ -43,7 +43,7 @@ pub mod workflows;
 mod leases_tests;
 
 pub use notice::Notice;
-pub use session::{Access, Database, Fate, Hold, Shared, Tx};
+pub use session::{Access, Alone, Database, Fate, Hold, Shared, Tx};
 pub use stores::Stores;
 
 /// What can go wrong in the database.

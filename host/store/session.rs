@@ -41,6 +41,20 @@ impl Database {
         matches!(self, Database::Postgres(..))
     }
 
+    /// Has this host be the only one that relays from here, until what it gives is dropped; `None` where another one does.
+    /// A file has one host anyway.
+    ///
+    /// # Errors
+    /// When it cannot be reached.
+    pub fn relay_alone(&self) -> Result<Option<Alone>, StoreError> {
+        match self {
+            Database::Sqlite(_) => Ok(Some(Alone(None))),
+            Database::Postgres(server, schema) => {
+                Ok(server.alone(&["oncehost", "relay", schema])?.map(|alone| Alone(Some(alone))))
+            }
+        }
+    }
+
     /// How many transactions that write are worth having at a time.
     pub fn writers(&self) -> usize {
         match self {
@@ -94,6 +108,10 @@ impl Database {
         }
     }
 }
+
+/// That no other host does the same, until it is dropped.
+#[derive(Default)]
+pub struct Alone(#[expect(dead_code, reason = "it is held")] Option<postgres::Alone>);
 
 /// A connection that a run can be parted from: the watchdog takes it away, and whoever held it before gets nothing
 /// more done through it.

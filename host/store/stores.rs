@@ -95,6 +95,13 @@ impl Stores {
         self.at(self.of(id), id)
     }
 
+    /// Where the plugins are that are put on another database than the default one, without passwords.
+    pub fn elsewhere(&self) -> BTreeMap<String, String> {
+        let placed = self.placed.keys().map(|plugin| (plugin, self.plugin(plugin).place()));
+        let elsewhere = placed.filter(|(plugin, place)| *place != self.at(&self.default, plugin).place());
+        elsewhere.map(|(plugin, place)| (plugin.clone(), place)).collect()
+    }
+
     /// Opens what belongs to no plugin.
     ///
     /// # Errors
@@ -214,12 +221,12 @@ impl Stores {
         let unread = |error: StoreError| error.to_string();
         let there = self.by_default().map_err(unread)?;
         let mut away = Vec::new();
-        let mut peek = |database: &Database| {
+        let mut peek = |database: &Database, closely: bool| {
             let place = database.server_place();
             if place.is_some() && away.contains(&place) {
                 return None;
             }
-            let found = moving::peek(database, false);
+            let found = moving::peek(database, closely);
             // The others are served meanwhile; what is wrong with a file is said by whoever uses it.
             let told = |error: &StoreError| match place {
                 Some(_) => tracing::warn!("{} cannot be looked at: {error}", database.place()),
@@ -229,7 +236,7 @@ impl Stores {
         };
         for (plugin, (place, from)) in &self.placed {
             let here = self.at(place, plugin);
-            if all && !loaded.contains(plugin.as_str()) && peek(&here).is_some_and(|found| !found.exists) {
+            if all && !loaded.contains(plugin.as_str()) && peek(&here, false).is_some_and(|found| !found.exists) {
                 let hint = suggest::hint(plugin, loaded.iter().copied());
                 return Err(format!("{from}: [stores] names the plugin {plugin}, and there is none{hint}"));
             }
@@ -237,8 +244,10 @@ impl Stores {
             if before.place() == here.place() || !there.contains(plugin) {
                 continue;
             }
-            let mark = peek(&before).and_then(|found| found.mark);
-            if !mark.is_some_and(|mark| mark.role == Role::Source) {
+            let nothing = |found: moving::Found| {
+                found.filled.is_none() || found.mark.is_some_and(|mark| mark.role == Role::Source)
+            };
+            if !peek(&before, true).is_some_and(nothing) {
                 let from_flag = if matches!(self.default, Place::Files) { "sqlite" } else { "URL" };
                 let (before, here) = (before.place(), here.place());
                 return Err(format!(
@@ -249,13 +258,13 @@ impl Stores {
             }
         }
         for plugin in loaded {
-            if let Some(mark) = peek(&self.plugin(plugin)).and_then(|found| found.mark) {
+            if let Some(mark) = peek(&self.plugin(plugin), false).and_then(|found| found.mark) {
                 return Err(mark.refusal(plugin));
             }
         }
         let unknown = there.into_iter().filter(|it| !loaded.contains(it.as_str()) && !self.placed.contains_key(it));
         let moved = |plugin: &String| {
-            let mark = peek(&self.at(&self.default, plugin)).and_then(|found| found.mark);
+            let mark = peek(&self.at(&self.default, plugin), false).and_then(|found| found.mark);
             mark.is_some_and(|mark| mark.role == Role::Source && mark.done)
         };
         // A second look finds the same.

@@ -66,8 +66,9 @@ fn dead_letter_has_all_that_a_person_needs() {
 fn mended_handler_and_a_replay_end_well_under_the_same_event_id() {
     let (host, event_id) = host_with_dead_letter();
     assert_eq!(host.post("ear", "turn-on", "k", "{}").status, 200);
-    let done = post(&host, "/admin/events/replay", &json!({ "eventIds": [event_id] })).json();
-    assert_eq!(done, json!({ "replayed": 1, "skipped": [] }));
+    let thrice = json!({ "eventIds": [event_id, event_id, event_id] });
+    let done = post(&host, "/admin/events/replay", &thrice).json();
+    assert_eq!(done, json!({ "replayed": 1, "skipped": [] }), "one delivery, however often it is named");
     drain(&host);
     assert_eq!(listed(&host, "state=dead"), [] as [Json; 0]);
     let key: String = host.database("ear").query_row("SELECT key FROM heard", [], |row| row.get(0)).unwrap();
@@ -167,7 +168,7 @@ fn replay_that_names_nothing_is_refused() {
 fn discarded_letters_are_no_longer_dead_and_can_be_fetched_back_by_force() {
     let (host, event_id) = host_with_dead_letter();
     let done = post(&host, "/admin/events/discard", &json!({ "type": "shaky" })).json();
-    assert_eq!(done, json!({ "discarded": 1 }));
+    assert_eq!(done, json!({ "discarded": 1, "skipped": [] }));
     assert_eq!(listed(&host, "state=dead").len(), 0);
     assert_eq!(listed(&host, "state=discarded").len(), 1);
     host.post("ear", "turn-on", "k", "{}");
@@ -189,4 +190,15 @@ fn published_event_is_shown_with_its_plugin_as_source() {
         > sql ear SELECT source, type FROM _oncehost_deliveries GROUP BY 1, 2
         ["urn:oncehost:plugin:ear","heard"]"#,
     );
+}
+
+#[test]
+fn discarding_what_is_done_leaves_it_and_says_so() {
+    let host = host();
+    let event_id = send(&host, "heard", "1");
+    drain(&host);
+    let told = post(&host, "/admin/events/discard", &json!({ "eventIds": [event_id] })).json();
+    assert_eq!(told["discarded"], 0);
+    assert_eq!((&told["skipped"][0]["state"], &told["skipped"][0]["why"]), (&json!("done"), &json!("it is done")));
+    assert_eq!(listed(&host, "state=discarded").len(), 0);
 }

@@ -7,7 +7,7 @@ use crate::support::host::{Host, START};
 use crate::support::scenario::{check, files};
 use crate::support::stores;
 
-const LINE: &str = r#"
+pub const LINE: &str = r#"
 //- /line/plugin.json
 { "id": "line", "version": "1.0.0", "permissions": ["data:read", "data:write", "events:step"],
   "subscriptions": [ { "type": "step", "handler": "events/note", "orderBy": "subject", "concurrency": 2,

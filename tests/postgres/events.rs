@@ -4,6 +4,7 @@ use oncehost::config::Store;
 use serde_json::json;
 
 use crate::events::EAR;
+use crate::events::order::LINE;
 use crate::events::stream::Stream;
 use crate::support::host::{Host, START};
 use crate::support::postgres;
@@ -96,4 +97,32 @@ fn event_sent_a_hundred_times_at_once_to_two_hosts_has_one_effect() {
     hosts.iter().for_each(Host::drain);
     let counts = ["heard", "also"].map(|table| hosts[0].count("ear", table));
     assert_eq!(counts, [1, 1], "one effect of each subscription");
+}
+
+#[test]
+fn events_of_a_subject_are_handled_in_their_order_whichever_host_took_them() {
+    let url = postgres::database();
+    let hosts = [(); 2].map(|()| Host::with(files(LINE), |settings| settings.store = Store::Postgres(url.clone())));
+    let events = 40;
+    std::thread::scope(|scope| {
+        for subject in ["a", "b", "c"] {
+            let hosts = &hosts;
+            scope.spawn(move || {
+                for number in 0..events {
+                    let event = json!({ "specversion": "1.0", "type": "step", "source": "s", "subject": subject,
+                        "id": format!("{subject}{number:02}") });
+                    assert_eq!(hosts[number % 2].send_event("dev", &event).status, 202);
+                }
+            });
+        }
+    });
+    for _ in 0..3 {
+        hosts.iter().for_each(Host::drain);
+    }
+    assert_eq!(hosts[0].count("line", "noted"), 120);
+    // The rows of deliveries are made as events arrive, and handled one after the other.
+    let turns = "SELECT sender_id FROM _oncehost_deliveries ORDER BY subject, id";
+    let arrived: Vec<String> =
+        hosts[0].rows("line", turns).iter().map(|row| row[0].as_str().unwrap().to_owned()).collect();
+    assert!(arrived.is_sorted(), "{arrived:?}");
 }

@@ -42,6 +42,30 @@ fn plugin_that_would_begin_anew_beside_its_data_is_refused() {
 }
 
 #[test]
+fn empty_database_keeps_no_plugin_from_another_place() {
+    let (folders, url) = (Folders::new(files(EDGE)), postgres::database());
+    // Its tables are there, and no row in them.
+    assert!(folders.dev().terminate().success());
+    assert!(folders.data().join("edge.db").exists());
+    let mut command = folders.command(&["plugin", "list"]);
+    command.env("ONCEHOST_STORES_EDGE", &url);
+    let (code, told) = run(command);
+    assert_eq!(code, Some(0), "{told}");
+}
+
+#[test]
+fn copy_says_what_is_wrong_with_its_words_before_it_connects() {
+    let folders = filled();
+    let nobody = [("NOBODY", "postgres://me:s3cret@127.0.0.1:1/x")];
+    let same = ["store", "copy", "edge", "--from", "env:NOBODY", "--to", "env:NOBODY"];
+    refused(&folders, &same, &nobody, 2, "--from and --to are the same place");
+    let named = ["store", "copy", "no good", "--from", "env:NOBODY", "--to", "sqlite"];
+    refused(&folders, &named, &nobody, 2, "\"no good\" cannot be the id of a plugin");
+    let elsewhere = ["store", "copy", "edge", "--from", "sqlite", "--to", "sqlite", "--plugins", "plugins"];
+    refused(&folders, &elsewhere, &[], 2, "--from and --to are the same place");
+}
+
+#[test]
 fn unknown_plugin_in_the_settings_is_refused_with_what_was_meant() {
     let (folders, url) = (filled(), postgres::database());
     write(&folders.data().parent().unwrap().join("oncehost.toml"), &format!("[stores]\nedges = \"{url}\"\n"));
@@ -145,4 +169,15 @@ fn tables_made_by_hand_are_not_left_behind_in_silence() {
     let copy = ["store", "copy", "edge", "--from", "sqlite", "--to", "env:OTHER"];
     refused(&folders, &copy, &[("OTHER", &url)], 1, "made by hand");
     assert_eq!(run(folders.command(&["plugin", "list"])).0, Some(0), "the source is as before");
+}
+
+#[test]
+fn host_that_has_a_plugin_in_another_place_than_a_living_one_is_refused() {
+    let (shared, other) = (postgres::database(), postgres::database());
+    let [first, second] = [(); 2].map(|()| Folders::new(files(EDGE)));
+    let mut command = first.command(&["dev"]);
+    command.envs([("ONCEHOST_STORE", shared.as_str()), ("ONCEHOST_STORES_EDGE", other.as_str())]);
+    let host = Process::start(command);
+    refused(&second, &["plugin", "list"], &[("ONCEHOST_STORE", &shared)], 1, "edge is in the database that they share");
+    drop(host);
 }

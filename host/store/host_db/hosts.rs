@@ -16,6 +16,8 @@ pub struct HostRow {
     pub plugins: BTreeMap<String, String>,
     pub started_at: Millis,
     pub seen_at: Millis,
+    /// Where it has plugins that do not rest in this database.
+    pub places: BTreeMap<String, String>,
 }
 
 impl HostDb {

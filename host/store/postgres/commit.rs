@@ -13,7 +13,8 @@ use super::{Stage, StoreError, Tx, UNLOCK, WARY, Want, errors, gone};
 enum Sent {
     /// COMMIT was not sent yet.
     Before(Error),
-    With(Error),
+    /// And whether the locks of keys are let go of.
+    With(Error, bool),
 }
 
 /// Whether the database says that it has not committed. One that ends the connection may have done so after the commit.
@@ -61,7 +62,8 @@ impl Tx {
             let (statements, committed, unlocked) = tokio::join!(biased; statements, commit, unlock);
             // After a failed statement COMMIT means ROLLBACK, and is no error.
             let failed = statements.into_iter().find_map(Result::err);
-            failed.or(committed.err()).map_or(Ok(unlocked.is_ok()), |error| Err(Sent::With(error)))
+            let unlocked = unlocked.is_ok();
+            failed.or(committed.err()).map_or(Ok(unlocked), |error| Err(Sent::With(error, unlocked)))
         });
         match sent {
             Ok(Ok(unlocked)) => {
@@ -73,16 +75,22 @@ impl Tx {
                 Ok(())
             }
             Ok(Err(Sent::Before(error))) => Err(self.failed(&mut slot, &error, false, errors::fault)),
-            Ok(Err(Sent::With(error))) if refuses(&error) => {
+            Ok(Err(Sent::With(error, unlocked))) if refuses(&error) => {
                 if error.code() == Some(&SqlState::UNIQUE_VIOLATION) {
                     self.shared.wary.store(WARY, Ordering::Relaxed);
                 }
-                slot.careful = true;
+                // What ran into others may well succeed the same way; with savepoints it would only take longer.
+                slot.careful |= errors::kind(&error) != errors::Kind::Again;
                 slot.stage = if self.met_full(&error) { Stage::Refused } else { Stage::Again };
-                self.release(&mut slot);
+                // Nothing is open any more: COMMIT has rolled back.
+                if unlocked {
+                    slot.client = None;
+                } else {
+                    slot.close();
+                }
                 Err(errors::fault(&error))
             }
-            Ok(Err(Sent::With(error))) => {
+            Ok(Err(Sent::With(error, _))) => {
                 slot.close();
                 slot.stage = Stage::Over;
                 Err(errors::fault(&error))

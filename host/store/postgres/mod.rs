@@ -17,6 +17,7 @@ use crate::clock::Millis;
 use crate::ids;
 use crate::query::Cell;
 
+mod alone;
 mod cells;
 mod commit;
 pub mod deliveries;
@@ -36,6 +37,7 @@ pub mod steps;
 pub mod tables;
 pub mod workflows;
 
+pub use alone::Alone;
 pub use health::{Health, look};
 pub use server::{Limits, Server, check_url};
 

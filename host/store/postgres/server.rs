@@ -13,6 +13,7 @@ use tokio_postgres::Config;
 use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
+use super::alone::Kept;
 use super::moving::{self, HOSTS, MOVES};
 use super::notices::Notices;
 use super::{StoreError, errors};
@@ -20,10 +21,11 @@ use super::{StoreError, errors};
 /// The host's own tables in a plugin's schema, and those that belong to no plugin: a step a version.
 pub(super) const PLUGIN_TABLES: [&str; 2] =
     [include_str!("../../../schema/postgres/0001_host.sql"), include_str!("../../../schema/postgres/0002_turns.sql")];
-const HOST_TABLES: [&str; 3] = [
+const HOST_TABLES: [&str; 4] = [
     include_str!("../../../schema/postgres/host/0001_tokens.sql"),
     include_str!("../../../schema/postgres/host/0002_events.sql"),
     include_str!("../../../schema/postgres/host/0003_hosts.sql"),
+    include_str!("../../../schema/postgres/host/0004_places.sql"),
 ];
 
 /// The newest version of the host's own tables that is known here: of those that belong to no plugin, or of a plugin's.
@@ -75,6 +77,7 @@ pub struct Server {
     /// By what name this host knows what it told itself.
     me: String,
     pub(super) notices: Arc<Notices>,
+    pub(super) alone: Kept,
     /// By plugin, which version of its tables was seen last, and when.
     tables: Mutex<HashMap<String, (Instant, i64)>>,
 }
@@ -153,7 +156,7 @@ impl Server {
         let (runtime, ready, pulse) = (Mutex::new(Some(runtime)), Mutex::default(), Mutex::new(Ok(())));
         let heeds_marks = name == HOSTS;
         let (me, notices) = (uuid::Uuid::now_v7().to_string(), Arc::default());
-        let (full, tables) = (Mutex::default(), Mutex::default());
+        let (full, tables, alone) = (Mutex::default(), Mutex::default(), Kept::default());
         let server = Arc::new(Self {
             config,
             limits,
@@ -169,6 +172,7 @@ impl Server {
             tables,
             me,
             notices,
+            alone,
         });
         server.feel_pulse();
         server.tell_on();
@@ -309,6 +313,7 @@ impl Server {
 
     /// Gives up all connections that nobody uses, and takes no new ones.
     pub fn close(&self) {
+        self.alone.close();
         self.pool.close();
     }
 
