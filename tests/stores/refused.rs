@@ -152,7 +152,7 @@ fn target_that_holds_other_data_is_refused_and_nothing_is_marked() {
     refused(&other, &copy, &env, 1, "DROP SCHEMA \"edge\" CASCADE");
     assert_eq!(run(other.command(&["plugin", "list"])).0, Some(0), "the source is as before");
     refused(&one, &["plugin", "list"], &[], 1, "were copied to postgres://");
-    refused(&one, &["store", "copy", "edge", "--from", "sqlite", "--to", "sqlite"], &[], 1, "to the same place");
+    refused(&one, &["store", "copy", "edge", "--from", "sqlite", "--to", "sqlite"], &[], 2, "are the same place");
     refused(
         &one,
         &["store", "copy", "shop", "--from", "sqlite", "--to", "env:OTHER"],
