@@ -32,14 +32,15 @@ impl Kept {
 pub struct Alone {
     client: Arc<Client>,
     handle: Handle,
-    lock: i64,
+    lock: (i32, i32),
 }
 
 impl Drop for Alone {
     fn drop(&mut self) {
-        let (client, lock) = (self.client.clone(), self.lock);
+        let (client, (high, low)) = (self.client.clone(), self.lock);
+        let sql = format!("SELECT pg_advisory_unlock({high}, {low})");
         // Where that fails, the connection is gone, and the lock with it.
-        self.handle.spawn(async move { client.simple_query(&format!("SELECT pg_advisory_unlock({lock})")).await });
+        self.handle.spawn(async move { client.simple_query(&sql).await });
     }
 }
 
@@ -50,13 +51,16 @@ impl Server {
     /// # Errors
     /// When the database cannot be reached.
     pub fn alone(self: &Arc<Self>, what: &[&str]) -> Result<Option<Alone>, StoreError> {
-        let (own, lock) = (self.clone(), number_of(what));
+        let [a, b, c, d, e, f, g, h] = number_of(what).to_be_bytes();
+        // Of two numbers: whoever looks at the locks tells them from those of keys.
+        let (high, low) = (i32::from_be_bytes([a, b, c, d]), i32::from_be_bytes([e, f, g, h]));
+        let own = self.clone();
         self.wait_anywhere(async move {
             let client = match own.alone.get() {
                 Some(client) => client,
                 None => own.connect_alone().await?,
             };
-            let sql = format!("SELECT pg_try_advisory_lock({lock})");
+            let sql = format!("SELECT pg_try_advisory_lock({high}, {low})");
             let asked = match tokio::time::timeout(own.answer(), client.simple_query(&sql)).await {
                 Ok(asked) => asked.map_err(|error| errors::fault(&error)),
                 Err(_) => Err(errors::away()),
@@ -68,7 +72,7 @@ impl Server {
             let mine = |message: &SimpleQueryMessage| {
                 if let SimpleQueryMessage::Row(row) = message { row.get(0) == Some("t") } else { false }
             };
-            Ok(asked?.iter().any(mine).then(|| Alone { client, handle: Handle::current(), lock }))
+            Ok(asked?.iter().any(mine).then(|| Alone { client, handle: Handle::current(), lock: (high, low) }))
         })
     }
 
