@@ -496,5 +496,5 @@ fn the_schemas_for_editors_refuse_what_the_host_refuses() {
         .any(|part| message.contains(part))
     };
     let taken: Vec<_> = [taken_by(FOR_MANIFESTS, manifests), taken_by(FOR_FLOWS, flows)].concat();
-    assert!(taken.iter().all(|message| only_beside_the_rest(message)), "{taken:#?}");
+    assert!(taken.iter().all(only_beside_the_rest), "{taken:#?}");
 }
