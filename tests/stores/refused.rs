@@ -43,7 +43,9 @@ fn plugin_that_would_begin_anew_beside_its_data_is_refused() {
 
 #[test]
 fn empty_database_keeps_no_plugin_from_another_place() {
-    let (folders, url) = (Folders::new(files(EDGE)), postgres::database());
+    // Without the schedule: up to when its ticks were made is noted as soon as the host has time for it.
+    let calm: Vec<&str> = EDGE.lines().filter(|line| !line.contains("\"schedules\"")).collect();
+    let (folders, url) = (Folders::new(files(&calm.join("\n"))), postgres::database());
     // Its tables are there, and no row in them.
     assert!(folders.dev().terminate().success());
     assert!(folders.data().join("edge.db").exists());

@@ -106,7 +106,9 @@ impl Host {
     pub fn apply_schemas(&self) {
         let registry = self.app.registry();
         assert!(registry.broken.is_empty(), "{:#?}", registry.broken);
-        let applied = self.runtime.block_on(admin::schema(&self.app, SchemaVerb::Apply, SchemaRequest::default()));
+        // A server that is busy with the other tests may turn one away; whoever applies tries again.
+        let apply = || self.runtime.block_on(admin::schema(&self.app, SchemaVerb::Apply, SchemaRequest::default()));
+        let applied = apply().or_else(|_| apply());
         applied.unwrap_or_else(|failure| panic!("{failure}"));
     }
 
