@@ -290,20 +290,22 @@ impl Lane {
         }
     }
 
-    /// Takes no more work and waits until what is in the queue is done, at most until `deadline`.
+    /// Takes no more work, waits until what is in the queue is done, at most until `deadline`, and closes the database:
+    /// the writer last, since only a writer can bring the log into the file.
     pub async fn close(&self, deadline: Instant) {
-        fn shut<T: Whose>(door: &Mutex<Door<T>>) {
-            let mut door = lock(door);
+        self.shut(&self.read, deadline).await;
+        self.shut(&self.write, deadline).await;
+    }
+
+    async fn shut<T: Whose>(&self, door: &Mutex<Door<T>>, deadline: Instant) {
+        let close = |door: &mut Door<T>| {
             door.closed = true;
-            if let Some(queue) = door.queue.take() {
-                queue.close();
-            }
-        }
-        shut(&self.write);
-        shut(&self.read);
+            door.queue.take().inspect(|queue| queue.close());
+            door.threads
+        };
         loop {
             let ended = self.ended.notified();
-            if self.threads() == 0 || tokio::time::timeout_at(deadline.into(), ended).await.is_err() {
+            if close(&mut lock(door)) == 0 || tokio::time::timeout_at(deadline.into(), ended).await.is_err() {
                 return;
             }
         }

@@ -70,6 +70,8 @@ impl Reader {
                 job.reply.send(reply.clone());
             }
         }
+        // First, since whoever waits for the threads to end takes the database for closed.
+        self.desk = None;
         lock(&self.lane.read).threads -= 1;
     }
 

@@ -99,6 +99,8 @@ impl Writer {
                 }
             }
         }
+        // First, since whoever waits for the threads to end takes the database for closed.
+        self.desk = None;
         lock(&self.lane.write).threads -= 1;
         Ok(())
     }
