@@ -107,8 +107,7 @@ impl App {
         };
         // Before a data folder is made for nothing.
         fs::read_dir(&settings.plugins).map_err(unread)?;
-        let lock = lock::take(&settings.data, who).map_err(|error| StartError(error.to_string()))?;
-        refuse_unfinished(&settings.data)?;
+        let lock = take_folder(&settings.data, who)?;
         let registry = Registry::load_given(&settings.plugins, clock.now(), Arc::new(settings.given_settings.clone()))
             .map_err(unread)?;
         let failed = |error: StoreError| StartError(error.to_string());
@@ -249,7 +248,7 @@ impl App {
                     marks += cleared.1;
                 }
                 Err(failure) => {
-                    failed.get_or_insert(Failure { detail: format!("{plugin}: {}", failure.detail), ..failure });
+                    failed.get_or_insert(failure.of(plugin));
                 }
             }
         }
@@ -311,6 +310,16 @@ impl App {
 
 fn clear(shared: &Shared, replies_before: Millis, marks_before: Millis) -> Result<keys::Cleared, StoreError> {
     shared.transact(|tx| keys::clear(tx, replies_before, marks_before, CLEAR_BATCH))
+}
+
+/// Takes the lock of a data folder that can be used.
+///
+/// # Errors
+/// As [`lock::take`] and [`refuse_unfinished`].
+pub fn take_folder(data: &Path, who: Holder) -> Result<fs::File, StartError> {
+    let lock = lock::take(data, who).map_err(|error| StartError(error.to_string()))?;
+    refuse_unfinished(data)?;
+    Ok(lock)
 }
 
 /// A folder that holds half of a backup serves nobody.

@@ -163,6 +163,13 @@ impl Failure {
         Self::new(Code::Contract, detail)
     }
 
+    /// The same failure with what it is about in front of its sentence.
+    #[must_use]
+    pub fn of(mut self, what: impl fmt::Display) -> Self {
+        self.detail = format!("{what}: {}", self.detail);
+        self
+    }
+
     /// The same failure with machine-readable facts.
     #[must_use]
     pub fn with_details(mut self, details: Json) -> Self {

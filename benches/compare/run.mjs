@@ -7,12 +7,11 @@
 // is compared stands in sqlite.mjs and postgres.mjs; for the latter it starts a Postgres of its own.
 import { execFileSync, spawn } from 'node:child_process'
 import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
-import { createServer } from 'node:net'
 import { cpus, tmpdir, totalmem } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
-import { startPostgres } from './server.mjs'
+import { freePort, startPostgres } from './server.mjs'
 
 const here = dirname(fileURLToPath(import.meta.url))
 const root = join(here, '..', '..')
@@ -41,14 +40,6 @@ function build() {
   const load = artifacts.find((it) => it.executable && it.target?.name === 'load').executable
   return { host: join(target, 'release', 'oncehost'), load }
 }
-
-const freePort = () =>
-  new Promise((resolve) => {
-    const server = createServer().listen(0, '127.0.0.1', () => {
-      const { port } = server.address()
-      server.close(() => resolve(port))
-    })
-  })
 
 const ours = (port, data, { host }, store = []) => [
   host, ['dev', '--apply-schema', '--data', data, '--listen', `127.0.0.1:${port}`, ...store],

@@ -15,7 +15,7 @@ function folderOfPrograms() {
   return found ?? path
 }
 
-const freePort = () =>
+export const freePort = () =>
   new Promise((resolve) => {
     const probe = createServer().listen(0, '127.0.0.1', () => {
       const { port } = probe.address()

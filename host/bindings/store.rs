@@ -166,7 +166,7 @@ impl<'a> Call<'a> {
         let absent = &Value::Undefined;
         let args: Vec<&Value> = (0..arity).map(|at| args.get(at).unwrap_or(absent)).collect();
         let table = names::table(&scope.plugin.schema, &scope.plugin.id, args[0])
-            .map_err(|failure| Failure { detail: format!("store.{form}: {}", failure.detail), ..failure })?;
+            .map_err(|failure| failure.of(format_args!("store.{form}")))?;
         fits(scope, tx, table)?;
         Ok(Self { form, target: Target { plugin: &scope.plugin.id, table, tenant: &scope.tenant }, args })
     }
@@ -175,7 +175,7 @@ impl<'a> Call<'a> {
     fn named<R>(&self, work: impl FnOnce() -> Result<R, Failure>) -> Result<R, Failure> {
         work().map_err(|failure| {
             let name = self.form.split('(').next().unwrap_or_default();
-            Failure { detail: format!("store.{name}({:?}): {}", self.target.table.name, failure.detail), ..failure }
+            failure.of(format_args!("store.{name}({:?})", self.target.table.name))
         })
     }
 }

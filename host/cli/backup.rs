@@ -8,7 +8,7 @@ use serde_json::{Value as Json, json};
 use super::progress::Bar;
 use super::{Fail, complain, local, print};
 use crate::app::lock::{self, Holder, LockError};
-use crate::app::refuse_unfinished;
+use crate::app::take_folder;
 use crate::backup::{self, BackupError, Manifest};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
@@ -63,8 +63,7 @@ impl Backup {
         let manifest = if asked.await? {
             outcome(&last)?
         } else {
-            let _lock = lock::take(data, Holder::Command)?;
-            refuse_unfinished(data).map_err(|error| Fail::Failed(error.0))?;
+            let _lock = take_folder(data, Holder::Command)?;
             let held = backup::hold(data, SystemClock.now())?.without(backup::elsewhere(&settings));
             held.write(&to, &mut |progress| {
                 bar.show(&progress);

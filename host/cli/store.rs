@@ -10,8 +10,8 @@ use serde_json::json;
 
 use super::progress::Bar;
 use super::{Fail, print};
-use crate::app::blocking;
 use crate::app::lock::{self, Holder};
+use crate::app::{blocking, take_folder};
 use crate::clock::SystemClock;
 use crate::config::{self, Settings};
 use crate::ids::SystemIds;
@@ -111,7 +111,7 @@ fn copy(args: &CopyArgs, settings: &Settings) -> Result<(), Fail> {
             "a host is running on the data folder {data} ({process}): stop it, and run this again"
         )));
     }
-    let _lock = lock::take(&settings.data, Holder::Command).map_err(|error| Fail::Failed(error.to_string()))?;
+    let _lock = take_folder(&settings.data, Holder::Command)?;
     let plugins = if args.all { from.plugins(&settings.data)? } else { args.ids.clone() };
     // Where all goes, one setting says it for all.
     let together = plugins.iter().any(|plugin| plugin == HOST);

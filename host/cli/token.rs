@@ -7,8 +7,8 @@ use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 
 use super::{Fail, given, local, print};
-use crate::app::lock::{self, Holder};
-use crate::app::refuse_unfinished;
+use crate::app::lock::Holder;
+use crate::app::take_folder;
 use crate::auth::token::Tokens;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
@@ -121,8 +121,7 @@ async fn here_or_there(
     if let Some(answer) = local::ask(&settings.data, local::request(method, &path, body)?).await? {
         return answer.json();
     }
-    let _lock = lock::take(&settings.data, Holder::Command)?;
-    refuse_unfinished(&settings.data).map_err(|error| Fail::Failed(error.0))?;
+    let _lock = take_folder(&settings.data, Holder::Command)?;
     let db = Stores::new(settings).and_then(|stores| stores.host_db());
     let db = db.map_err(|error| Fail::Failed(error.to_string()))?;
     let tokens = Tokens::open(Arc::new(db)).map_err(|error| Fail::Failed(error.to_string()))?;

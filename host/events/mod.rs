@@ -58,7 +58,7 @@ pub struct Events {
     heard: watch::Sender<i64>,
     /// Whether streams are to end.
     ending: watch::Sender<bool>,
-    /// Who holds the deliveries that this process claims.
+    /// This host among those that share its databases.
     house: House,
     accepting: Accepting,
     known: RwLock<Arc<Vec<Known>>>,
@@ -186,7 +186,7 @@ async fn look<R: Send + 'static>(
     work: impl FnMut(&Tx) -> Result<R, StoreError> + Send + 'static,
 ) -> Result<Option<R>, Failure> {
     let looked = look_into(app, name, work).await;
-    looked.map_err(|failure| Failure { detail: format!("{name}: {}", failure.detail), ..failure })
+    looked.map_err(|failure| failure.of(name))
 }
 
 async fn look_into<R: Send + 'static>(
@@ -206,7 +206,10 @@ async fn look_into<R: Send + 'static>(
             }
             let shared = Arc::new(Mutex::new(shared));
             let reader = Reader { shared: shared.clone(), used: Instant::now() };
-            lock(&app.events.readers).insert(name.to_owned(), reader);
+            // A host that ends closes what is kept, and that has been done.
+            if !app.events.is_ending() {
+                lock(&app.events.readers).insert(name.to_owned(), reader);
+            }
             shared
         }
     };

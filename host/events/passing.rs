@@ -30,6 +30,7 @@ pub(super) struct Passing {
     pub message: Option<Message>,
     /// Of a published one: the data as JSON text.
     payload: String,
+    /// Of an accepted one it is there from the start.
     text: OnceLock<String>,
     event: OnceLock<Json>,
 }
@@ -58,9 +59,9 @@ impl Passing {
             subject: incoming.subject,
             at: accepted_at,
             message: None,
-            event: serde_json::from_str::<Json>(&incoming.event).unwrap_or_default().into(),
-            text: incoming.event.into(),
             payload: String::new(),
+            text: incoming.event.into(),
+            event: OnceLock::new(),
         }
     }
 
@@ -104,10 +105,19 @@ impl Passing {
     /// As handlers see it.
     pub(super) fn event(&self) -> &Json {
         self.event.get_or_init(|| {
+            if let Some(text) = self.text.get() {
+                return serde_json::from_str(text).unwrap_or_default();
+            }
             let data = serde_json::from_str(&self.payload).unwrap_or_default();
             let subject = self.subject.as_deref();
             as_cloudevent(&self.event_id, &self.source, &self.event_type, subject, &shown(self.at), data)
         })
+    }
+
+    /// The same, for whoever needs nothing else of it.
+    pub(super) fn into_event(self) -> Json {
+        self.event();
+        self.event.into_inner().unwrap_or_default()
     }
 
     /// Its delivery to `handler`, before anything is said about the order.

@@ -31,7 +31,7 @@ const CONFLICTS: Retry = Retry { max_attempts: 8, initial_ms: 10, factor: 2.0, m
 
 /// A published event, as handlers see it.
 pub(super) fn published(plugin: &str, event: Outgoing) -> Json {
-    Passing::published(plugin, event).event().clone()
+    Passing::published(plugin, event).into_event()
 }
 
 /// An event that the host makes, as handlers see it.
@@ -86,12 +86,16 @@ pub(super) async fn relay(app: &Arc<App>, name: &str) -> Result<usize, Failure> 
 /// Waits until no other host relays from this database: what two took from it at a time would arrive in any order.
 /// `None` where the host stops meanwhile.
 async fn alone(app: &Arc<App>, name: &str) -> Result<Option<Alone>, Failure> {
+    // A file has one host anyway.
+    if !app.database(name).is_shared() {
+        return Ok(Some(Alone::default()));
+    }
     let mut ending = app.events.ending.subscribe();
     let begun = Instant::now();
     while begun.elapsed() < app.settings.lease * 2 {
         let database = app.database(name);
         let held = blocking(move || database.relay_alone()).await?.map_err(Failure::from);
-        if let Some(alone) = held.map_err(|failure| failure_of(name, failure))? {
+        if let Some(alone) = held.map_err(|failure| failure.of(name))? {
             return Ok(Some(alone));
         }
         tokio::select! {
@@ -101,11 +105,6 @@ async fn alone(app: &Arc<App>, name: &str) -> Result<Option<Alone>, Failure> {
     }
     tracing::warn!(database = name, "another host holds the relay without an end; this one relays beside it");
     Ok(Some(Alone::default()))
-}
-
-/// A failure with whose database it was.
-fn failure_of(name: &str, failure: Failure) -> Failure {
-    Failure { detail: format!("{name}: {}", failure.detail), ..failure }
 }
 
 async fn waiting(app: &Arc<App>, name: &str, after: i64) -> Result<Vec<Passing>, Failure> {
@@ -204,7 +203,7 @@ async fn arrive(
         let app = app.clone();
         writing.spawn(async move {
             let added = add(&app, &plugin, new).await;
-            added.map_err(|failure| failure_of(&plugin, failure))?;
+            added.map_err(|failure| failure.of(&plugin))?;
             Ok(plugin)
         });
     }

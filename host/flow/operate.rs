@@ -226,10 +226,7 @@ async fn locate(app: &Arc<App>, named: &Named) -> Result<(String, String), Failu
 /// Looks at a plugin's database in one read transaction, beside its lane.
 fn look<R>(app: &App, plugin: &str, work: impl FnMut(&Tx) -> Result<R, StoreError>) -> Result<R, Failure> {
     let looked = app.database(plugin).open(Access::Read).and_then(|shared| shared.look(work));
-    looked.map_err(|error| {
-        let failure = Failure::from(error);
-        Failure { detail: format!("{plugin}: {}", failure.detail), ..failure }
-    })
+    looked.map_err(|error| Failure::from(error).of(plugin))
 }
 
 /// The plugins whose databases are there, loaded or not.

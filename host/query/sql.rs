@@ -156,9 +156,10 @@ impl Statement {
 
     fn name(&mut self, name: &str) -> &mut Self {
         self.text.push('"');
-        match name.contains('"') {
-            false => self.text.push_str(name),
-            true => self.text.push_str(&name.replace('"', "\"\"")),
+        if name.contains('"') {
+            self.text.push_str(&name.replace('"', "\"\""));
+        } else {
+            self.text.push_str(name);
         }
         self.text.push('"');
         self

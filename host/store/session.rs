@@ -48,7 +48,7 @@ impl Database {
     /// When it cannot be reached.
     pub fn relay_alone(&self) -> Result<Option<Alone>, StoreError> {
         match self {
-            Database::Sqlite(_) => Ok(Some(Alone(None))),
+            Database::Sqlite(_) => Ok(Some(Alone::default())),
             Database::Postgres(server, schema) => {
                 Ok(server.alone(&["oncehost", "relay", schema])?.map(|alone| Alone(Some(alone))))
             }

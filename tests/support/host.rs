@@ -7,6 +7,7 @@ use std::thread::JoinHandle;
 use oncehost::app::App;
 use oncehost::clock::ManualClock;
 use oncehost::config::{Settings, Store};
+use oncehost::failure::{Code, Failure};
 use oncehost::http::admin::{self, SchemaRequest, SchemaVerb};
 use oncehost::ids::SystemIds;
 use oncehost::serve::Server;
@@ -108,7 +109,8 @@ impl Host {
         assert!(registry.broken.is_empty(), "{:#?}", registry.broken);
         // A server that is busy with the other tests may turn one away; whoever applies tries again.
         let apply = || self.runtime.block_on(admin::schema(&self.app, SchemaVerb::Apply, SchemaRequest::default()));
-        let applied = apply().or_else(|_| apply());
+        let busy = |failure: Failure| if failure.code == Code::Unavailable { apply() } else { Err(failure) };
+        let applied = apply().or_else(busy);
         applied.unwrap_or_else(|failure| panic!("{failure}"));
     }
 

@@ -22,8 +22,8 @@ pub(super) fn databases(settings: &Settings, now: Millis) -> (Vec<Finding>, Opti
         return (servers, None);
     }
     // That there is no folder, or half of a backup in it, is said already.
-    let whole = refuse_unfinished(&settings.data).ok().and_then(|()| backup::databases(&settings.data).ok());
-    let Some(found) = whole else { return (servers, None) };
+    let found = is_whole(settings).then(|| backup::databases(&settings.data).ok()).flatten();
+    let Some(found) = found else { return (servers, None) };
     let (mut findings, mut newest) = (servers, None);
     for (name, path) in found {
         let (replies_before, marks_before) = settings.kept_since(now);
@@ -99,10 +99,15 @@ pub(super) fn plugins(settings: &Settings, host: Option<&Json>) -> Vec<Finding> 
     findings
 }
 
+/// Whether the data folder holds no half of a backup.
+fn is_whole(settings: &Settings) -> bool {
+    refuse_unfinished(&settings.data).is_ok()
+}
+
 /// What keeps a host from starting with these plugins on these databases.
 fn placement(settings: &Settings, registry: &Registry) -> Option<Finding> {
     // Without a folder there is nothing that could be forgotten.
-    let whole = settings.data.is_dir() && refuse_unfinished(&settings.data).is_ok();
+    let whole = settings.data.is_dir() && is_whole(settings);
     let stores = Stores::new(settings).ok().filter(|_| whole)?;
     let loaded = registry.plugins.keys().map(String::as_str).collect();
     let why = stores.check_plugins(&loaded, registry.broken.is_empty()).err()?;
@@ -110,7 +115,7 @@ fn placement(settings: &Settings, registry: &Registry) -> Option<Finding> {
 }
 
 fn tables(settings: &Settings, plugin: &Plugin) -> Option<Finding> {
-    if plugin.schema.tables.is_empty() || refuse_unfinished(&settings.data).is_err() {
+    if plugin.schema.tables.is_empty() || !is_whole(settings) {
         return None;
     }
     let (id, flags) = (&plugin.id, flags(settings, &["plugins", "data"]));
