@@ -60,9 +60,9 @@ told() { sed 's/^/    /'; }
 start 0 bare
 kill "${pids[0]}"; wait "${pids[0]}" || true; pids=()
 cat >"$folder/write" <<'SQL'
-INSERT INTO "lane-change".lane_change_event (tenant_id, id, event_key, crossed_at, obj_id, region_id, camera_id, from_lane, to_lane, speed_kmh, created_at, updated_at) VALUES ('dev', 'i' || :n, 'e' || :n, '2026-03-01T08:00:00Z', 'car', 'region', 'cam-1', 1, 2, 61.5, '2026-03-01T08:00:00Z', '2026-03-01T08:00:00Z') ON CONFLICT (tenant_id, event_key) DO NOTHING;
-INSERT INTO "lane-change"._oncehost_events (event_id, tenant, topic, subject, event_key, payload, published_at) VALUES ('i' || :n, 'dev', 'lane-change.event-created', 'i' || :n, 'created:i' || :n, '{"crossed_at":"2026-03-01T08:00:00.000Z","event_id":"01a22a02-f038-76b9-b98d-016fdd4df17b","event_key":"x","obj_id":"car","region_id":"region"}', 1772352000000);
-INSERT INTO "lane-change"._oncehost_keys (tenant, operation, key, request_hash, fields, reply, committed_at) VALUES ('dev', 'lane-change/lane-change.create-event', 'k' || :n, '\x00', '\x00', '{"event_id":"01a22a02-f038-76b9-b98d-016fdd4df17b","created":true,"status":"pending_video"}', 1772352000000) ON CONFLICT (tenant, operation, key) DO NOTHING;
+INSERT INTO "lane-change".lane_change_event (tenant_id, id, event_key, crossed_at, obj_id, region_id, camera_id, from_lane, to_lane, speed_kmh, created_at, updated_at) VALUES ('dev', 'i' || :n::text, 'e' || :n::text, '20260301T080000Z', 'car', 'region', 'cam-1', 1, 2, 61.5, '20260301T080000Z', '20260301T080000Z') ON CONFLICT (tenant_id, event_key) DO NOTHING;
+INSERT INTO "lane-change"._oncehost_events (event_id, tenant, topic, subject, event_key, payload, published_at) VALUES ('i' || :n::text, 'dev', 'lane-change.event-created', 'i' || :n::text, 'created-i' || :n::text, '{"crossed_at":"20260301T080000.000Z","event_id":"01a22a02-f038-76b9-b98d-016fdd4df17b","event_key":"x","obj_id":"car","region_id":"region"}', 1772352000000);
+INSERT INTO "lane-change"._oncehost_keys (tenant, operation, key, request_hash, fields, reply, committed_at) VALUES ('dev', 'lane-change/lane-change.create-event', 'k' || :n::text, '\x00', '\x00', '{"event_id":"01a22a02-f038-76b9-b98d-016fdd4df17b","created": true,"status":"pending_video"}', 1772352000000) ON CONFLICT (tenant, operation, key) DO NOTHING;
 COMMIT;
 SELECT pg_advisory_unlock_all();
 \endpipeline
@@ -71,7 +71,7 @@ cat >"$folder/look" <<'SQL'
 \set n random(1, 9000000000000000)
 \startpipeline
 SELECT pg_advisory_lock(:n);
-SELECT reply FROM "lane-change"._oncehost_keys WHERE tenant = 'dev' AND operation = 'lane-change/lane-change.create-event' AND key = 'k' || :n;
+SELECT reply FROM "lane-change"._oncehost_keys WHERE tenant = 'dev' AND operation = 'lane-change/lane-change.create-event' AND key = 'k' || :n::text;
 BEGIN ISOLATION LEVEL SERIALIZABLE;
 SQL
 # What the host sends is decided by what the key's record says, so it takes two round trips; in one it would be a guess.

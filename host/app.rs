@@ -1,6 +1,6 @@
 //! What everything shares: settings, clock, ids, the loaded plugins, and a lane for each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,6 +24,9 @@ use crate::store::{Database, Shared, StoreError, Stores, keys};
 use crate::trace::{self, Exporter, Sink};
 
 pub mod lock;
+mod missing;
+
+pub use missing::Missing;
 
 use lock::Holder;
 
@@ -112,10 +115,11 @@ impl App {
             .map_err(unread)?;
         let failed = |error: StoreError| StartError(error.to_string());
         let stores = Stores::new(&settings).map_err(failed)?;
-        let loaded = registry.plugins.keys().map(String::as_str).collect();
+        let loaded: BTreeSet<&str> = registry.plugins.keys().map(String::as_str).collect();
         // Whose folder does not load may have any id.
         stores.check_plugins(&loaded, registry.broken.is_empty()).map_err(StartError)?;
         let host_db = Arc::new(stores.host_db().map_err(failed)?);
+        stores.settle(&host_db, &loaded).map_err(StartError)?;
         let auth = Auth::open(&settings, host_db.clone(), clock.clone()).map_err(StartError)?;
         let (me, shared) = (ids.rising(clock.now()).to_string(), stores.is_shared());
         let events = Events::open(&host_db, &registry, clock.now(), me.clone(), settings.lease, &stores);

@@ -77,7 +77,7 @@ pub fn find(tx: &Tx, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
                     .to_owned(),
             ))
         }
-        Ok(Err(error)) => Err(tx.failed(&mut slot, &error, false, errors::fault)),
+        Ok(Err(error)) => Err(tx.failed(&mut slot, &error.into(), false, errors::fault)),
         Err(_) => {
             slot.close();
             slot.stage = Stage::Away;
