@@ -3,6 +3,7 @@
 mod events;
 mod faults;
 mod flows;
+mod groups;
 mod hosts;
 mod linear;
 mod mixed;

@@ -8,7 +8,7 @@ use crate::support::postgres;
 use crate::support::process::{Folders, Process};
 use crate::support::scenario::files;
 
-fn run(mut command: Command) -> (Option<i32>, String) {
+pub fn run(mut command: Command) -> (Option<i32>, String) {
     let output = command.output().unwrap();
     let told = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(!told.contains("s3cret"), "no password is shown: {told}");
@@ -17,7 +17,7 @@ fn run(mut command: Command) -> (Option<i32>, String) {
 
 /// The failure of a command.
 #[track_caller]
-fn refused(folders: &Folders, args: &[&str], env: &[(&str, &str)], code: i32, why: &str) {
+pub fn refused(folders: &Folders, args: &[&str], env: &[(&str, &str)], code: i32, why: &str) {
     let mut command = folders.command(args);
     command.envs(env.iter().copied());
     let (got, told) = run(command);

@@ -5,7 +5,7 @@ use tokio_postgres::error::Severity;
 
 use super::errors::{self, Kind};
 use super::run::{Failed, give_all, prepare};
-use super::{KEPT_BACK, Stage, StoreError, Tx, UNLOCK, gone};
+use super::{Stage, StoreError, Tx, UNLOCK, gone};
 
 /// When an error came that ended a commit.
 enum Sent {
@@ -47,12 +47,7 @@ impl Tx {
                 client.batch_execute(self.begin_text()).await.map_err(|error| Sent::Before(error.into()))?;
             }
             crate::crash_point!("before-commit-is-sent");
-            // Of more that are sent at a time nobody says which goes first.
-            let last = pending.len().saturating_sub(KEPT_BACK);
-            for (some, prepared) in pending[..last].chunks(KEPT_BACK).zip(prepared.chunks(KEPT_BACK)) {
-                give_all(client, some, prepared).await.map_err(Sent::Before)?;
-            }
-            let statements = give_all(client, &pending[last..], &prepared[last..]);
+            let statements = give_all(client, &pending, &prepared);
             // Apart from COMMIT, whose outcome must not be taken for that of what stands behind it.
             let (commit, unlock) = (client.batch_execute("COMMIT"), client.batch_execute(UNLOCK));
             let (statements, committed, unlocked) = tokio::join!(biased; statements, commit, unlock);

@@ -10,14 +10,15 @@ use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
-fn record(row: &Row) -> Result<KeyRecord, StoreError> {
-    let hash: Vec<u8> = get(row, 0)?;
+/// The record in the columns of a row from the one at `at` on.
+pub(super) fn record(row: &Row, at: usize) -> Result<KeyRecord, StoreError> {
+    let hash: Vec<u8> = get(row, at)?;
     Ok(KeyRecord {
         request_hash: hash.try_into().unwrap_or_default(),
-        transient: KeyRecord::read_transient(get(row, 1)?),
-        fields: get::<Option<Vec<u8>>>(row, 2)?.unwrap_or_default(),
-        reply: get(row, 3)?,
-        committed_at: get(row, 4)?,
+        transient: KeyRecord::read_transient(get(row, at + 1)?),
+        fields: get::<Option<Vec<u8>>>(row, at + 2)?.unwrap_or_default(),
+        reply: get(row, at + 3)?,
+        committed_at: get(row, at + 4)?,
     })
 }
 
@@ -28,6 +29,9 @@ fn record(row: &Row) -> Result<KeyRecord, StoreError> {
 /// the hold, if that has one.
 pub fn find(tx: &Tx, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
     let mut slot = tx.slot()?;
+    if let Some(found) = slot.group.as_ref().and_then(|group| group.found(id)) {
+        return Ok(found);
+    }
     if slot.stage != Stage::Wanted {
         return Err(gone());
     }
@@ -66,7 +70,7 @@ pub fn find(tx: &Tx, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
     match found {
         Ok(Ok(row)) => {
             slot.stage = Stage::Open;
-            row.as_ref().map(record).transpose()
+            row.as_ref().map(|row| record(row, 0)).transpose()
         }
         Ok(Err(error)) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
             // Nothing is wrong with the transaction: there was none.

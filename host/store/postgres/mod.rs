@@ -23,6 +23,7 @@ mod claims;
 mod commit;
 pub mod deliveries;
 mod errors;
+mod group;
 mod health;
 pub mod host_db;
 pub mod keys;
@@ -75,7 +76,7 @@ pub struct Shared {
 /// How many that are.
 const WARY: u32 = 100;
 
-/// Statements that are guessed, and sent, at a time, and bytes of them.
+/// Statements of one invocation that are guessed, and bytes of them.
 const KEPT_BACK: usize = 24;
 const KEPT_BACK_BYTES: usize = 1 << 20;
 
@@ -88,6 +89,10 @@ struct Slot {
     careful: bool,
     /// Nothing is guessed.
     sober: bool,
+    /// Where several invocations share it.
+    group: Option<group::Group>,
+    /// Whether a statement was waited for.
+    talked: bool,
     /// What goes out with the COMMIT.
     pending: Vec<Deferred>,
 }
@@ -343,8 +348,9 @@ impl Tx {
     fn guess(&self, guess: Guess, text: impl FnOnce() -> String, params: &[Cell]) -> Result<bool, StoreError> {
         let mut slot = self.slot()?;
         let bytes = |cells: &[Cell]| cells.iter().map(Cell::key_bytes).sum::<usize>();
-        let held = || slot.pending.iter().map(|it| bytes(&it.params)).sum::<usize>();
-        if slot.careful || slot.sober || slot.pending.len() >= KEPT_BACK || held() + bytes(params) > KEPT_BACK_BYTES {
+        let kept = slot.pending.get(slot.kept()..).unwrap_or_default();
+        let held = || kept.iter().map(|it| bytes(&it.params)).sum::<usize>();
+        if slot.careful || slot.sober || kept.len() >= KEPT_BACK || held() + bytes(params) > KEPT_BACK_BYTES {
             return Ok(false);
         }
         slot.pending.push(Deferred { text: text(), params: params.to_vec(), guess: Some(guess) });

@@ -1,9 +1,11 @@
 //! One statement in a transaction: run, and what its failure does to the transaction.
 
+use std::pin::Pin;
 use std::sync::atomic::Ordering;
+use std::task::Poll;
 
 use deadpool_postgres::Object;
-use futures_util::future::join_all;
+use futures_util::future::{MaybeDone, maybe_done};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Error, Statement as Prepared};
 
@@ -33,11 +35,12 @@ impl Tx {
         self.connected(&mut slot)?;
         let begins = slot.stage == Stage::Wanted;
         // What was guessed has to be seen.
-        let kept = if slot.pending.iter().any(|it| it.guess == Some(Guess::Row)) {
-            std::mem::take(&mut slot.pending)
-        } else {
-            Vec::new()
-        };
+        let flushes = slot.pending.iter().any(|it| it.guess == Some(Guess::Row));
+        let kept = if flushes { std::mem::take(&mut slot.pending) } else { Vec::new() };
+        slot.talked = true;
+        if let Some(group) = &mut slot.group {
+            group.runs(want == Want::Changed || !reads(text), flushes.then_some(kept.len()));
+        }
         let Some(client) = &slot.client else { return Err(gone()) };
         let careful = slot.careful;
         let ran = self.wait(async {
@@ -197,13 +200,24 @@ pub(super) async fn prepare(client: &Object, kept: &[Deferred]) -> Result<Vec<Pr
     Ok(prepared)
 }
 
-/// Sends at most [`KEPT_BACK`] statements that were kept back, one behind the other; gives the first error.
+/// Sends statements that were kept back, one behind the other; gives the first error.
 pub(super) async fn give_all(client: &Object, kept: &[Deferred], prepared: &[Prepared]) -> Result<(), Failed> {
     let each = kept.iter().zip(prepared).map(|(it, prepared)| async {
         let gave = give(client, prepared, &it.params, Want::Changed).await;
         gave.map(drop).map_err(|error| Failed { error, guess: it.guess })
     });
-    join_all(each).await.into_iter().collect()
+    in_order(each).await.into_iter().collect()
+}
+
+/// Does all of it at a time, begun in this order whatever their number: what is begun is sent.
+async fn in_order<F: Future>(all: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut all: Vec<Pin<Box<MaybeDone<F>>>> = all.map(|one| Box::pin(maybe_done(one))).collect();
+    std::future::poll_fn(|context| {
+        let waits = all.iter_mut().map(|one| one.as_mut().poll(context)).filter(Poll::is_pending).count();
+        if waits == 0 { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    all.iter_mut().filter_map(|one| one.as_mut().take_output()).collect()
 }
 
 pub(super) async fn give(client: &Object, prepared: &Prepared, params: &[Cell], want: Want) -> Result<Gave, Error> {
