@@ -9,7 +9,7 @@ use crate::support::host::{Answer, Host, answer, ureq_agent};
 use crate::support::postgres;
 use crate::support::scenario::files;
 
-const CROWD: &str = r"
+const CROWD: &str = r#"
 //- /crowd/plugin.json
 { "id": "crowd", "version": "1.0.0", "permissions": ["data:read", "data:write", "notify:publish"] }
 //- /crowd/schema.sql
@@ -39,7 +39,7 @@ export function handle(input: { code: string }, ctx: any) {
   if (!made.ok) throw made.error
   return { first: true }
 }
-";
+"#;
 
 const CALLS: usize = 48;
 
@@ -97,7 +97,12 @@ fn calls_that_come_at_once_share_commits() {
 #[test]
 fn call_that_fails_takes_nothing_of_its_neighbours_with_it() {
     let host = crowd(&postgres::database());
-    let ends = [("", json!({ "created": true })), ("refuse", json!("NO")), ("throw", json!("LATE")), ("delete", json!("LATER"))];
+    let ends = [
+        ("", json!({ "created": true })),
+        ("refuse", json!("NO")),
+        ("throw", json!("LATE")),
+        ("delete", json!("LATER")),
+    ];
     let body = |number: usize, then: &str| json!({ "code": format!("c{number}"), "then": then }).to_string();
     // Most succeed.
     let end = |number: usize| if number % 4 == 3 { &ends[1 + number / 4 % 3] } else { &ends[0] };
@@ -106,7 +111,8 @@ fn call_that_fails_takes_nothing_of_its_neighbours_with_it() {
     for (number, answer) in answers.iter().enumerate() {
         assert_eq!(told(answer), end(number).1, "{number}: {}", answer.body);
         let there = host.rows("crowd", &format!("SELECT count(*) FROM thing WHERE code = 'c{number}'"));
-        let published = host.rows("crowd", &format!("SELECT count(*) FROM _oncehost_events WHERE event_key = 'c{number}'"));
+        let published =
+            host.rows("crowd", &format!("SELECT count(*) FROM _oncehost_events WHERE event_key = 'c{number}'"));
         let expected = json!([[i64::from(answer.status == 200)]]);
         assert_eq!((json!(there), json!(published)), (expected.clone(), expected), "{number}");
     }
@@ -133,7 +139,12 @@ fn row_that_breaks_a_constraint_fails_its_own_call_only() {
     let host = crowd(&postgres::database());
     let answers = at_once(CALLS, |number| {
         let size = if number % 6 == 0 { 0 } else { 1 };
-        host.post("crowd", "put", &format!("k{number}"), &json!({ "code": format!("c{number}"), "size": size }).to_string())
+        host.post(
+            "crowd",
+            "put",
+            &format!("k{number}"),
+            &json!({ "code": format!("c{number}"), "size": size }).to_string(),
+        )
     });
     for (number, answer) in answers.iter().enumerate() {
         let expected = if number % 6 == 0 { json!("CONSTRAINT") } else { json!({ "created": true }) };

@@ -1,5 +1,6 @@
 //! Many hosts on one Postgres, and a Postgres that fails.
 
+mod changing;
 mod events;
 mod faults;
 mod flows;

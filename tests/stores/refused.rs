@@ -68,6 +68,16 @@ fn copy_says_what_is_wrong_with_its_words_before_it_connects() {
 }
 
 #[test]
+fn text_that_postgres_cannot_keep_is_named() {
+    let (folders, url) = (filled(), postgres::database());
+    let file = rusqlite::Connection::open(folders.data().join("edge.db")).unwrap();
+    file.execute("UPDATE thing SET name = 'a' || char(0) || 'b' WHERE id = 'none'", []).unwrap();
+    drop(file);
+    let copy = ["store", "copy", "edge", "--from", "sqlite", "--to", "env:OTHER"];
+    refused(&folders, &copy, &[("OTHER", &url)], 1, "a NUL character in name of the row with the key none");
+}
+
+#[test]
 fn unknown_plugin_in_the_settings_is_refused_with_what_was_meant() {
     let (folders, url) = (filled(), postgres::database());
     write(&folders.data().parent().unwrap().join("oncehost.toml"), &format!("[stores]\nedges = \"{url}\"\n"));

@@ -37,8 +37,9 @@ impl Tx {
         if !matches!(slot.stage, Stage::Wanted | Stage::Open) {
             return Err(gone());
         }
-        let begins = slot.stage == Stage::Wanted;
         self.connected(&mut slot)?;
+        self.enter_now(&mut slot)?;
+        let begins = slot.stage == Stage::Wanted;
         let pending = std::mem::take(&mut slot.pending);
         let Some(client) = &slot.client else { return Err(gone()) };
         let sent = self.wait(async {

@@ -93,17 +93,21 @@ impl Tx {
                 [&(dyn tokio_postgres::types::ToSql + Sync); 3],
             ) = ([&numbers], [&tenants, &operations, &names]);
             // What is found was committed before the locks were had.
-            let (locked, found, began) = tokio::join!(
+            let (locked, entered, found, began) = tokio::join!(
                 biased;
                 client.query(&lock, &of),
+                self.enter(client),
                 client.query(&select, &which),
                 client.batch_execute(self.begin_text())
             );
             began?;
-            Ok::<_, tokio_postgres::Error>((locked?, found?))
+            Ok::<_, tokio_postgres::Error>((locked?, found?, entered?))
         });
         let (locked, found) = match asked {
-            Ok(Ok(gave)) => gave,
+            Ok(Ok((locked, found, version))) => {
+                self.entered(slot, version);
+                (locked, found)
+            }
             Ok(Err(error)) => return Err(self.failed(slot, &error.into(), false, errors::fault)),
             Err(_) => {
                 slot.close();

@@ -53,26 +53,30 @@ pub fn find(tx: &Tx, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
             Some(text) => client.batch_execute(text).await,
             None => Ok(()),
         };
-        let (shortened, locked, found, reset, began) = tokio::join!(
+        let (shortened, locked, entered, found, reset, began) = tokio::join!(
             biased;
             set(shorter.as_ref()),
             client.query(&lock, &lock_params),
+            tx.enter(client),
             client.query_opt(&select, &key),
             set(shorter.as_ref().map(|_| &usual)),
             client.batch_execute(tx.begin_text())
         );
         shortened?;
-        locked?;
+        if let Err(error) = locked {
+            return if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) { Ok(None) } else { Err(error) };
+        }
         reset?;
         began?;
-        found
+        Ok(Some((entered?, found?)))
     });
     match found {
-        Ok(Ok(row)) => {
+        Ok(Ok(Some((version, row)))) => {
             slot.stage = Stage::Open;
+            tx.entered(&mut slot, version);
             row.as_ref().map(|row| record(row, 0)).transpose()
         }
-        Ok(Err(error)) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+        Ok(Ok(None)) => {
             // Nothing is wrong with the transaction: there was none.
             tx.release(&mut slot);
             slot.stage = Stage::Wanted;

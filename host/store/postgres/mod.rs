@@ -26,6 +26,7 @@ mod errors;
 mod group;
 mod health;
 pub mod host_db;
+mod in_use;
 pub mod keys;
 pub mod moving;
 mod notices;
@@ -89,6 +90,9 @@ struct Slot {
     careful: bool,
     /// Nothing is guessed.
     sober: bool,
+    /// The version of the tables that is assumed, and that was seen under the lock of those who use them.
+    assumed: Option<i64>,
+    entered: Option<i64>,
     /// Where several invocations share it.
     group: Option<group::Group>,
     /// Whether a statement was waited for.

@@ -22,6 +22,9 @@ pub(super) fn newest_tables(host: bool) -> i64 {
     i64::try_from(if host { HOST_TABLES.len() } else { PLUGIN_TABLES.len() }).unwrap_or(i64::MAX)
 }
 
+/// The oldest server that will do, as it says its version in a number.
+const OLDEST: i64 = 140_000;
+
 impl Server {
     /// Makes the schema of a plugin, or of the host, with the host's own tables at their newest version, unless that
     /// was done already.
@@ -33,7 +36,7 @@ impl Server {
             return Ok(());
         }
         let steps: &[&str] = if schema == HOST_SCHEMA { &HOST_TABLES } else { &PLUGIN_TABLES };
-        let mut client = self.connect().await?;
+        let mut client = self.connect_telling().await?;
         let failed = |error: tokio_postgres::Error| {
             StoreError::Unavailable(format!(
                 "the schema {schema} of {} cannot be made ready: {}; the host needs the right to create schemas there",
@@ -58,9 +61,18 @@ impl Server {
             ))
             .await
             .map_err(failed)?;
-        let state = "SELECT coalesce(max(version), 0), current_setting('server_encoding') FROM _oncehost_version";
+        let state = "SELECT coalesce(max(version), 0), current_setting('server_encoding'), \
+                     current_setting('server_version_num')::bigint, current_setting('server_version') \
+                     FROM _oncehost_version";
         let row = transaction.query_one(state, &[]).await.map_err(failed)?;
         let (found, encoding): (i64, String) = (row.try_get(0).map_err(failed)?, row.try_get(1).map_err(failed)?);
+        let (number, version): (i64, String) = (row.try_get(2).map_err(failed)?, row.try_get(3).map_err(failed)?);
+        if number < OLDEST {
+            return Err(StoreError::Unavailable(format!(
+                "{} is a Postgres {version}; the host needs 14 or newer",
+                self.place()
+            )));
+        }
         if encoding != "UTF8" {
             return Err(StoreError::Unavailable(format!(
                 "the database {} keeps text as {encoding}; the host needs one made with ENCODING 'UTF8'",

@@ -33,6 +33,7 @@ impl Tx {
     ) -> Result<Gave, StoreError> {
         let mut slot = self.slot()?;
         self.connected(&mut slot)?;
+        self.enter_now(&mut slot)?;
         let begins = slot.stage == Stage::Wanted;
         // What was guessed has to be seen.
         let flushes = slot.pending.iter().any(|it| it.guess == Some(Guess::Row));
@@ -169,6 +170,7 @@ impl Tx {
     /// Rolls back what is open and gives the connection back to the pool, or up where that fails.
     pub(super) fn release(&self, slot: &mut Slot) {
         slot.pending.clear();
+        (slot.assumed, slot.entered) = (None, None);
         let Some(client) = &slot.client else { return };
         let clean = self.wait(async { client.batch_execute(&format!("ROLLBACK; {UNLOCK}")).await });
         match clean {

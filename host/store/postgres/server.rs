@@ -28,6 +28,9 @@ const CONNECT: Duration = Duration::from_secs(5);
 /// How long a database that had no room counts as full, unless it says so again.
 const FULL: Duration = Duration::from_secs(5);
 
+/// How long it may take until those who only read see a change of tables by another host.
+const SEEN_AFTER: Duration = Duration::from_secs(1);
+
 /// How often the database is asked whether it answers.
 const PULSE: Duration = Duration::from_secs(1);
 
@@ -241,23 +244,39 @@ impl Server {
     /// # Errors
     /// When none can be had in time.
     pub(super) async fn connect(&self) -> Result<Object, StoreError> {
-        use deadpool_postgres::{PoolError, TimeoutType};
-        self.pool.get().await.map_err(|error| {
-            let why = match &error {
-                PoolError::Timeout(TimeoutType::Wait) => {
-                    return StoreError::Unavailable(
-                        "all connections to the database are in use; try again shortly, or raise store_connections"
-                            .to_owned(),
-                    );
-                }
-                PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => told(error),
-                PoolError::Timeout(_)
-                | PoolError::Closed
-                | PoolError::NoRuntimeSpecified
-                | PoolError::PostCreateHook(_) => error.to_string(),
+        self.reach().await.map_err(|why| {
+            let Some(why) = why else {
+                let text = "all connections to the database are in use; try again shortly, or raise store_connections";
+                return StoreError::Unavailable(text.to_owned());
             };
             tracing::warn!(database = self.place, why, "no connection to the database");
             StoreError::Unavailable("the database cannot be reached; try again shortly".to_owned())
+        })
+    }
+
+    /// The same for an operator, who may know why there is none.
+    ///
+    /// # Errors
+    /// When none can be had in time.
+    pub(super) async fn connect_telling(&self) -> Result<Object, StoreError> {
+        match self.reach().await {
+            Ok(client) => Ok(client),
+            Err(Some(why)) => Err(StoreError::Unavailable(format!("the database cannot be reached ({}): {why}", self.place))),
+            Err(None) => self.connect().await,
+        }
+    }
+
+    /// A connection from the pool, or why there is none; `None` where all are in use.
+    async fn reach(&self) -> Result<Object, Option<String>> {
+        use deadpool_postgres::{PoolError, TimeoutType};
+        self.pool.get().await.map_err(|error| match &error {
+            PoolError::Timeout(TimeoutType::Wait) => None,
+            PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
+                Some(told(error) + errors::way_out(error))
+            }
+            PoolError::Timeout(_) | PoolError::Closed | PoolError::NoRuntimeSpecified | PoolError::PostCreateHook(_) => {
+                Some(error.to_string())
+            }
         })
     }
 
@@ -338,10 +357,10 @@ impl Server {
         })
     }
 
-    /// The version of a plugin's tables, where it was seen within `age`.
-    pub(super) fn tables_version(&self, plugin: &str, age: Duration) -> Option<i64> {
+    /// The version of a plugin's tables, where it was seen of late.
+    pub(super) fn tables_version(&self, plugin: &str) -> Option<i64> {
         let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        tables.get(plugin).filter(|(seen, _)| seen.elapsed() < age).map(|(_, version)| *version)
+        tables.get(plugin).filter(|(seen, _)| seen.elapsed() < SEEN_AFTER).map(|(_, version)| *version)
     }
 
     /// Notes the version of a plugin's tables, or with `None` that it has to be looked up.
