@@ -119,11 +119,15 @@ impl App {
         // Whose folder does not load may have any id.
         stores.check_plugins(&loaded, registry.broken.is_empty()).map_err(StartError)?;
         let host_db = Arc::new(stores.host_db().map_err(failed)?);
-        stores.settle(&host_db, &loaded).map_err(StartError)?;
         let auth = Auth::open(&settings, host_db.clone(), clock.clone()).map_err(StartError)?;
         let (me, shared) = (ids.rising(clock.now()).to_string(), stores.is_shared());
         let events = Events::open(&host_db, &registry, clock.now(), me.clone(), settings.lease, &stores);
         let events = events.map_err(|failure| StartError(failure.detail))?;
+        // Last, since it takes databases for this installation.
+        if let Err(why) = stores.settle(&host_db, &loaded) {
+            events.leave()(&host_db, clock.now()).map_err(failed)?;
+            return Err(StartError(why));
+        }
         let watchdog = Watchdog::start().map_err(|error| StartError(format!("no thread can be started: {error}")))?;
         let (spans, exporter) = settings.otlp_endpoint.as_deref().map(trace::exporter).unzip();
         let metrics = Arc::new(Metrics::default());

@@ -14,7 +14,11 @@ const PAIR: &str = r#"
 //- /pair/plugin.json
 { "id": "pair", "version": "1.0.0", "permissions": ["data:read", "data:write"] }
 //- /pair/schema.sql
-CREATE TABLE pair (id TEXT PRIMARY KEY, x TEXT, y TEXT);
+CREATE TABLE pair (
+  id TEXT PRIMARY KEY,
+  x TEXT,
+  y TEXT
+);
 //- /pair/handlers/put.ts
 export function handle(input: object, ctx: any) {
   const made = store.createIfAbsent('pair', { id: ctx.invocationId, x: 'x', y: 'y' }, ['id'])
@@ -29,14 +33,22 @@ export function handle(input: object, ctx: any) {
 }
 "#;
 
+struct Ending<'a>(&'a AtomicBool);
+
+impl Drop for Ending<'_> {
+    fn drop(&mut self) {
+        self.0.store(true, Ordering::SeqCst);
+    }
+}
+
 #[test]
 fn host_that_knows_the_older_form_of_a_table_writes_nothing_into_the_newer() {
     let url = postgres::database();
     let on = |schema: &str| {
-        let text = PAIR.replace("x TEXT, y TEXT", schema);
+        let text = PAIR.replace("  x TEXT,\n  y TEXT\n", schema);
         Host::with(files(&text), |settings| settings.store = Store::Postgres(url.clone()))
     };
-    let old = on("x TEXT, y TEXT");
+    let old = on("  x TEXT,\n  y TEXT\n");
     let changed = AtomicBool::new(false);
     let write = |at: usize| {
         let (mut after, mut number) = (0, 0);
@@ -53,11 +65,12 @@ fn host_that_knows_the_older_form_of_a_table_writes_nothing_into_the_newer() {
     };
     std::thread::scope(|scope| {
         (0..4).for_each(|at| drop(scope.spawn(move || write(at))));
+        // Whatever becomes of the change, they end.
+        let _ending = Ending(&changed);
         // It applies its schema before it can be used.
-        let new = on("x TEXT, -- was: y\n y TEXT -- was: x\n");
+        let new = on("  -- was: y\n  x TEXT,\n  -- was: x\n  y TEXT\n");
         changed.store(true, Ordering::SeqCst);
         assert_eq!(new.post("pair", "put", "new", "{}").status, 200);
-        new.rows("pair", "SELECT 1");
     });
     let rows = old.rows("pair", "SELECT x, y, count(*) FROM pair GROUP BY x, y ORDER BY x");
     let [changed, made] = rows.as_slice() else { panic!("{rows:?}") };
