@@ -4,8 +4,8 @@
 //! Some errors roll back the *whole* transaction (a full disk, an I/O error), and some only show at the commit. Nobody
 //! has been answered by then, so the others run again, each alone, and the culprit gets the error.
 //!
-//! Where the database serves many hosts, transactions can run into each other: such an invocation, which is alone in its
-//! transaction there, runs again a few times before its caller is told.
+//! Where the database serves many hosts, transactions can run into each other: the members of such a group run again, each
+//! alone, and one that is alone runs again a few times before its caller is told.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -159,8 +159,8 @@ struct Ran {
 }
 
 fn attempt(desk: &Desk, tx: &Tx, invocations: &[Arc<Invocation>], run: Run<'_>) -> Result<Ran, Lost> {
-    let started = Instant::now();
     let ready = gather(tx, invocations)?;
+    let started = Instant::now();
     let mut replies = Vec::with_capacity(invocations.len());
     let mut passed = 0;
     for (index, invocation) in invocations.iter().enumerate() {

@@ -59,7 +59,8 @@ fn host_that_knows_the_older_form_of_a_table_writes_nothing_into_the_newer() {
             let name = format!("{at}-{number}");
             let answer = old.call("pair", action, &Call { key: key.then_some(&name), tenant: None, body: b"{}" });
             let told = if answer.status == 200 { "200".to_owned() } else { answer.error() };
-            let fine = if after > 0 { told == "SCHEMA" } else { ["200", "SCHEMA", "UNAVAILABLE"].contains(&told.as_str()) };
+            let fine =
+                if after > 0 { told == "SCHEMA" } else { ["200", "SCHEMA", "UNAVAILABLE"].contains(&told.as_str()) };
             assert!(fine, "{after}: {}", answer.body);
         }
     };
@@ -75,5 +76,9 @@ fn host_that_knows_the_older_form_of_a_table_writes_nothing_into_the_newer() {
     let rows = old.rows("pair", "SELECT x, y, count(*) FROM pair GROUP BY x, y ORDER BY x");
     let [changed, made] = rows.as_slice() else { panic!("{rows:?}") };
     // What was there before the change has gone with its columns; the other one is the new host's.
-    assert_eq!((&changed[..2], made), (&[json!("x"), json!("y")][..], &vec![json!("y"), json!("x"), json!(1)]), "{rows:?}");
+    assert_eq!(
+        (&changed[..2], made),
+        (&[json!("x"), json!("y")][..], &vec![json!("y"), json!("x"), json!(1)]),
+        "{rows:?}"
+    );
 }

@@ -19,6 +19,10 @@ export function handle(input: { code: string, size?: number, then?: string }) {
   if (input.then === 'refuse') throw new BizError('NO', 'before anything is written', { status: 409 })
   const made = store.createIfAbsent('thing', { code: input.code, size: input.size }, ['code'])
   if (!made.ok) throw made.error
+  if (input.then === 'claim') {
+    if (!made.data.created) return { created: false }
+    throw new BizError('CLAIMED', 'it was new', { status: 409 })
+  }
   if (input.then === 'throw') throw new BizError('LATE', 'after it was written', { status: 409 })
   if (input.then === 'delete') {
     const gone = store.delete('thing', { code: { eq: input.code } })
@@ -121,6 +125,28 @@ fn call_that_fails_takes_nothing_of_its_neighbours_with_it() {
     for (number, answer) in again.iter().enumerate() {
         assert_eq!((told(answer), answer.replayed), (end(number).1.clone(), answers[number].status == 200), "{number}");
     }
+}
+
+#[test]
+fn failure_that_rests_on_a_row_being_new_is_told_only_where_it_is() {
+    let host = crowd(&postgres::database());
+    let call = |key: &str, code: &str, then: &str| {
+        told(&host.post("crowd", "put", key, &json!({ "code": code, "then": then }).to_string()))
+    };
+    assert_eq!(call("k1", "there", ""), json!({ "created": true }));
+    for round in 0..3 {
+        assert_eq!(call(&format!("a{round}"), "there", "claim"), json!({ "created": false }));
+        assert_eq!(call(&format!("b{round}"), "new", "claim"), json!("CLAIMED"));
+    }
+    let answers = at_once(CALLS, |number| {
+        let code = if number % 2 == 0 { "there" } else { "new" };
+        host.post("crowd", "put", &format!("c{number}"), &json!({ "code": code, "then": "claim" }).to_string())
+    });
+    for (number, answer) in answers.iter().enumerate() {
+        let expected = if number % 2 == 0 { json!({ "created": false }) } else { json!("CLAIMED") };
+        assert_eq!(told(answer), expected, "{number}: {}", answer.body);
+    }
+    assert_eq!(host.count("crowd", "thing"), 1);
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod groups;
 mod hosts;
 mod linear;
 mod mixed;
+mod order;
 mod outages;
 mod proxy;
 mod three;

@@ -54,7 +54,9 @@ pub(super) fn way_out(error: &Error) -> &'static str {
     match error.code().map(SqlState::code) {
         Some("28P01") => "; check the user and the password in the URL",
         Some("28000") => "; check the user in the URL, and that the server's pg_hba.conf lets it in from here",
-        Some("3D000") => "; make it with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0, or name another in the URL",
+        Some("3D000") => {
+            "; make it with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0, or name another in the URL"
+        }
         Some("53300") => "; raise max_connections of the server, or lower store_connections",
         Some("42501") => "; the user needs the right to connect to it (GRANT CONNECT)",
         Some(_) => "",

@@ -1,12 +1,13 @@
 //! Several invocations in one transaction: their keys are looked up at once, what each leaves for the COMMIT goes out
 //! together, and one flush to disk serves them all.
 //!
-//! There is no savepoint between them: it would cost as much as a transaction. One that fails after it has written takes
-//! the others with it, and they run again, each alone.
+//! There is no savepoint between them: it would cost as much as a transaction. One that fails after it has written, or
+//! guessed, takes the others with it, and they run again, each alone.
 
 use std::collections::{HashMap, HashSet};
 
 use super::keys::record;
+use super::run::{give_all, prepare};
 use super::{Slot, Stage, StoreError, Tx, errors, get, gone, number_of};
 use crate::store::keys::{KeyId, KeyRecord};
 
@@ -146,23 +147,54 @@ impl Tx {
         }
     }
 
-    /// Undoes what was done since [`Tx::mark`]; where that alone cannot be undone, the whole transaction.
+    /// Undoes what was done since [`Tx::mark`]; where that alone cannot be undone, the whole transaction. What failed after
+    /// a guess may have failed because of it: the guess is looked at first, and where it was wrong everything runs again.
     pub fn undo_to_mark(&self) {
         let mut slot = self.shared.lock();
+        if !self.is_current() || !matches!(slot.stage, Stage::Open | Stage::Wanted) {
+            return;
+        }
+        let mark = slot.kept();
+        let guessed = slot.pending.iter().skip(mark).any(|it| it.guess.is_some());
         match &slot.group {
-            Some(group) if self.is_current() && matches!(slot.stage, Stage::Open | Stage::Wanted) => {
-                if group.wrote {
-                    self.release(&mut slot);
-                    slot.stage = Stage::Again;
-                } else {
-                    let mark = group.mark;
-                    slot.pending.truncate(mark);
+            Some(group) if group.wrote || guessed => {
+                self.release(&mut slot);
+                slot.stage = Stage::Again;
+            }
+            Some(_) => slot.pending.truncate(mark),
+            None => {
+                if !guessed || self.see(&mut slot).is_ok() {
+                    drop(slot);
+                    self.undo();
                 }
             }
-            Some(_) => {}
-            None => {
-                drop(slot);
-                self.undo();
+        }
+    }
+
+    /// Sends what was kept back. Where a guess among it is wrong, the transaction has to run again.
+    fn see(&self, slot: &mut Slot) -> Result<(), StoreError> {
+        self.connected(slot)?;
+        self.enter_now(slot)?;
+        let begins = slot.stage == Stage::Wanted;
+        let kept = std::mem::take(&mut slot.pending);
+        let Some(client) = &slot.client else { return Err(gone()) };
+        let seen = self.wait(async {
+            let prepared = prepare(client, &kept).await?;
+            if begins {
+                client.batch_execute(self.begin_text()).await?;
+            }
+            give_all(client, &kept, &prepared).await
+        });
+        match seen {
+            Ok(Ok(())) => {
+                slot.stage = Stage::Open;
+                Ok(())
+            }
+            Ok(Err(failed)) => Err(self.failed(slot, &failed, false, errors::fault)),
+            Err(_) => {
+                slot.close();
+                slot.stage = Stage::Away;
+                Err(errors::away())
             }
         }
     }

@@ -1,7 +1,7 @@
 //! Postgres: a schema per plugin, and an invocation is one serializable transaction on a connection from the pool.
 //!
-//! A transaction begins with its first statement, and what is written behind the script's back (events, the key's
-//! record) goes out with the COMMIT, so that a small invocation costs few round trips. No statement is guarded by a
+//! What is written behind the script's back (events, the key's record) goes out with the COMMIT, and so do new rows, which
+//! are guessed to be new, so that a small invocation costs few round trips. No statement is guarded by a
 //! savepoint at first; when one fails, the whole invocation runs again with savepoints, so that a failed call leaves the
 //! transaction usable. The same way back serves serialization failures and connections that are gone.
 

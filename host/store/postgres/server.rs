@@ -261,7 +261,9 @@ impl Server {
     pub(super) async fn connect_telling(&self) -> Result<Object, StoreError> {
         match self.reach().await {
             Ok(client) => Ok(client),
-            Err(Some(why)) => Err(StoreError::Unavailable(format!("the database cannot be reached ({}): {why}", self.place))),
+            Err(Some(why)) => {
+                Err(StoreError::Unavailable(format!("the database cannot be reached ({}): {why}", self.place)))
+            }
             Err(None) => self.connect().await,
         }
     }
@@ -274,9 +276,10 @@ impl Server {
             PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
                 Some(told(error) + errors::way_out(error))
             }
-            PoolError::Timeout(_) | PoolError::Closed | PoolError::NoRuntimeSpecified | PoolError::PostCreateHook(_) => {
-                Some(error.to_string())
-            }
+            PoolError::Timeout(_)
+            | PoolError::Closed
+            | PoolError::NoRuntimeSpecified
+            | PoolError::PostCreateHook(_) => Some(error.to_string()),
         })
     }
 
