@@ -9,7 +9,7 @@ use crate::support::host::{Call, Host};
 use crate::support::postgres;
 use crate::support::scenario::files;
 
-/// Whoever takes the second form for the first puts each value into the other's column, and no constraint minds.
+/// `x` is to get another name.
 const PAIR: &str = r#"
 //- /pair/plugin.json
 { "id": "pair", "version": "1.0.0", "permissions": ["data:read", "data:write"] }
@@ -69,16 +69,9 @@ fn host_that_knows_the_older_form_of_a_table_writes_nothing_into_the_newer() {
         // Whatever becomes of the change, they end.
         let _ending = Ending(&changed);
         // It applies its schema before it can be used.
-        let new = on("  -- was: y\n  x TEXT,\n  -- was: x\n  y TEXT\n");
+        let _new = on("  -- was: x\n  z TEXT,\n  y TEXT\n");
         changed.store(true, Ordering::SeqCst);
-        assert_eq!(new.post("pair", "put", "new", "{}").status, 200);
     });
-    let rows = old.rows("pair", "SELECT x, y, count(*) FROM pair GROUP BY x, y ORDER BY x");
-    let [changed, made] = rows.as_slice() else { panic!("{rows:?}") };
-    // What was there before the change has gone with its columns; the other one is the new host's.
-    assert_eq!(
-        (&changed[..2], made),
-        (&[json!("x"), json!("y")][..], &vec![json!("y"), json!("x"), json!(1)]),
-        "{rows:?}"
-    );
+    let rows = old.rows("pair", "SELECT DISTINCT z, y FROM pair");
+    assert_eq!(rows, [[json!("x"), json!("y")]], "what was there has gone with its column, and nothing came after it");
 }

@@ -74,7 +74,7 @@ fn text_that_postgres_cannot_keep_is_named() {
     file.execute("UPDATE thing SET name = 'a' || char(0) || 'b' WHERE id = 'none'", []).unwrap();
     drop(file);
     let copy = ["store", "copy", "edge", "--from", "sqlite", "--to", "env:OTHER"];
-    refused(&folders, &copy, &[("OTHER", &url)], 1, "a NUL character in name of the row with the key none");
+    refused(&folders, &copy, &[("OTHER", &url)], 1, "a NUL character in name of the row with the key dev, none");
 }
 
 #[test]

@@ -65,20 +65,9 @@ impl Server {
                      current_setting('server_version_num')::bigint, current_setting('server_version') \
                      FROM _oncehost_version";
         let row = transaction.query_one(state, &[]).await.map_err(failed)?;
-        let (found, encoding): (i64, String) = (row.try_get(0).map_err(failed)?, row.try_get(1).map_err(failed)?);
-        let (number, version): (i64, String) = (row.try_get(2).map_err(failed)?, row.try_get(3).map_err(failed)?);
-        if number < OLDEST {
-            return Err(StoreError::Unavailable(format!(
-                "{} is a Postgres {version}; the host needs 14 or newer",
-                self.place()
-            )));
-        }
-        if encoding != "UTF8" {
-            return Err(StoreError::Unavailable(format!(
-                "the database {} keeps text as {encoding}; the host needs one made with ENCODING 'UTF8'",
-                self.place()
-            )));
-        }
+        let found: i64 = row.try_get(0).map_err(failed)?;
+        let (encoding, number) = (row.try_get(1).map_err(failed)?, row.try_get(2).map_err(failed)?);
+        self.must_do(encoding, number, row.try_get(3).map_err(failed)?)?;
         if found > newest {
             return Err(StoreError::Unavailable(format!(
                 "the schema {schema} of {} was written by a newer oncehost (host tables version {found}, this one knows \
@@ -106,6 +95,22 @@ impl Server {
         }
         transaction.commit().await.map_err(failed)?;
         self.ready().insert(schema.to_owned());
+        Ok(())
+    }
+
+    /// Refuses a database with another encoding than the host's, and a server that is too old.
+    fn must_do(&self, encoding: &str, number: i64, version: &str) -> Result<(), StoreError> {
+        let place = self.place();
+        if number < OLDEST {
+            return Err(StoreError::Unavailable(format!(
+                "{place} is on a Postgres {version}; the host needs 14 or newer"
+            )));
+        }
+        if encoding != "UTF8" {
+            return Err(StoreError::Unavailable(format!(
+                "the database {place} keeps text as {encoding}; the host needs one made with ENCODING 'UTF8'"
+            )));
+        }
         Ok(())
     }
 }
