@@ -94,6 +94,8 @@ pub struct Settings {
     pub given_settings: GivenSettings,
     /// Which settings were given, and where: a flag, a name in the environment, or a line of the file.
     pub given: Vec<(&'static str, String)>,
+    /// Names of the environment with our prefix that are no settings, and not set by an orchestrator either.
+    pub unknown: Vec<String>,
 }
 
 /// The form of log lines.
@@ -146,6 +148,7 @@ impl Default for Settings {
             otlp_endpoint: None,
             given_settings: GivenSettings::default(),
             given: Vec::new(),
+            unknown: Vec::new(),
         }
     }
 }
@@ -224,13 +227,13 @@ impl Settings {
                     set(&mut settings, value).map_err(|why| ConfigError(format!("{name}: {why}")))?;
                     settings.note(&key, name.clone());
                 }
-                // Orchestrators set names of their own behind this prefix (ONCEHOST_SERVICE_HOST): only a likely
-                // slip of the pen is an error.
-                None if key != "config" => {
+                // Only a likely slip of the pen is an error: others may have names of their own behind this prefix.
+                None if !is_of_others(&key) => {
                     if let Some(near) = nearest(&key) {
                         let near = near.to_ascii_uppercase();
                         return Err(ConfigError(format!("{name} is no setting; did you mean {PREFIX}{near}?")));
                     }
+                    settings.unknown.push(name.clone());
                 }
                 None => {}
             }
@@ -305,6 +308,15 @@ impl Settings {
         }
         Ok(())
     }
+}
+
+/// Whether a name of the environment, without our prefix, is read elsewhere, or is what Kubernetes sets in every container
+/// beside a service called `oncehost`: `SERVICE_HOST`, `SERVICE_PORT_…`, `PORT`, `PORT_7070_TCP_…`.
+fn is_of_others(key: &str) -> bool {
+    let digit = |rest: &str| rest.starts_with(|first: char| first.is_ascii_digit());
+    matches!(key, "config" | "crash_at" | "port" | "service_host" | "service_port")
+        || key.starts_with("service_port_")
+        || key.strip_prefix("port_").is_some_and(digit)
 }
 
 type Entry<'t, 'd> = (String, &'t Spanned<Cow<'d, str>>, &'t Spanned<DeValue<'d>>);

@@ -191,6 +191,9 @@ fn run(cli: Cli) -> Result<(), Fail> {
     Stores::check(&settings).map_err(Fail::Usage)?;
     let hosts = matches!(cli.command, Command::Dev(_) | Command::Serve(_));
     log::start(&settings, if hosts { "info" } else { "warn" })?;
+    for name in &settings.unknown {
+        complain(&format!("{name} in the environment is no setting, and is not looked at"));
+    }
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
     let done = runtime.block_on(async {
         // With somebody who listens, a file that reaches its limit (ulimit -f) is an error of the write, not the end.

@@ -22,6 +22,7 @@ pub mod door;
 mod events;
 mod flows;
 pub mod listen;
+mod members;
 mod notifications;
 pub mod openapi;
 mod parameters;

@@ -1,6 +1,6 @@
 //! What the machine gives: settings, folder, disk, files, clock.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -45,7 +45,10 @@ pub(super) fn folder(data: &Path) -> Vec<Finding> {
         return fail("a restore into it was broken off".to_owned(), "run the same `oncehost restore` again");
     }
     let probe = data.join(".writable-doctor");
-    if let Err(error) = File::create(&probe).and_then(|_| fs::remove_file(&probe)) {
+    // A full disk still takes an empty file.
+    let written = fs::write(&probe, [0; 4096]);
+    let removed = fs::remove_file(&probe);
+    if let Err(error) = written.and(removed) {
         let kind = error.kind();
         let fix = if kind == io::ErrorKind::ReadOnlyFilesystem {
             "what is in it stays as it is: mount its disk for writing again (a disk that went over to reading by itself has \
@@ -53,6 +56,8 @@ pub(super) fn folder(data: &Path) -> Vec<Finding> {
         } else if kind == io::ErrorKind::PermissionDenied {
             "what is in it stays as it is: give the user who runs the host the right to write in it, and run this as that \
              user"
+        } else if kind == io::ErrorKind::StorageFull {
+            "what is in it stays as it is: make room on its disk; the host goes on by itself"
         } else {
             "what is in it stays as it is: take the cause away, and run this again"
         };

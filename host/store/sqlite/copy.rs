@@ -6,7 +6,7 @@ use std::path::Path;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use super::{StoreError, fault, open_reader, opening};
+use super::{StoreError, fault, files, open_reader, opening};
 
 /// Pages that are copied between two looks at whether to go on.
 const STEP: i32 = 1024;
@@ -51,6 +51,8 @@ impl Snapshot {
     /// # Errors
     /// When one of the two files fails, or the database is damaged.
     pub fn copy_to(&self, path: &Path, go_on: &mut dyn FnMut(u64) -> bool) -> Result<bool, StoreError> {
+        let made = files::create(path);
+        made.map_err(|error| StoreError::Unavailable(format!("cannot make {}: {error}", path.display())))?;
         let mut copy = Connection::open(path).map_err(|error| opening(path, &error))?;
         let failed = |error: rusqlite::Error| fault(&error);
         // Nobody reads it before it is whole and forced to disk below.

@@ -14,6 +14,7 @@ use crate::schema::{self, Schema};
 pub mod copy;
 pub mod deliveries;
 mod errors;
+pub mod files;
 pub mod health;
 pub mod host_db;
 pub mod keys;
@@ -49,17 +50,24 @@ pub fn open_writer(path: &Path) -> Result<Connection, StoreError> {
 
 /// Opens (or makes) a database that the host writes, with its tables brought up by those of `steps` it lacks.
 fn open_versioned(path: &Path, steps: &[&str]) -> Result<Connection, StoreError> {
-    let mut connection = Connection::open_with_flags(
-        path,
-        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-    )
-    .map_err(|error| opening(path, &error))?;
+    if !path.exists() {
+        files::make(path, |fresh| open_at(fresh, path, steps))?;
+    }
+    files::refuse_empty(path)?;
+    let connection = open_at(path, path, steps)?;
+    make_durable(path)?;
+    Ok(connection)
+}
+
+/// Opens the file at `path`, which is there; messages call it `shown`.
+fn open_at(path: &Path, shown: &Path, steps: &[&str]) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(|error| opening(shown, &error))?;
     prepare(&connection)
         .and_then(|()| connection.pragma_update(None, "journal_mode", "WAL"))
         .and_then(|()| connection.pragma_update(None, "synchronous", "FULL"))
-        .map_err(|error| opening(path, &error))?;
-    migrate(&mut connection, path, steps)?;
-    make_durable(path)?;
+        .map_err(|error| opening(shown, &error))?;
+    migrate(&mut connection, shown, steps)?;
     Ok(connection)
 }
 
@@ -95,6 +103,7 @@ pub fn open_reader(path: &Path) -> Result<Connection, StoreError> {
 
 /// The same where this process has just opened the database for writing, and so forced its log to disk.
 fn open_beside_writer(path: &Path) -> Result<Connection, StoreError> {
+    files::refuse_empty(path)?;
     let connection =
         Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
             .map_err(|error| opening(path, &error))?;
