@@ -176,7 +176,7 @@ fn fault_of_one_stage_hides_none_of_another() {
         "handlers/b.ts:2:25: unknown field `kye`",
         "handlers/c.ts: exports no `handle`",
         "handlers/c.ts:1:33: `replay` must be",
-        "handlers/c.ts:2:7: throws when it is loaded: Error: no",
+        "handlers/c.ts:2:11: throws when it is loaded: Error: no",
         "flows/f.json:2:9: `steps[0].id` must be",
         "flows/f.json:2:22: `steps[0].uses` must be",
         "flows/f.json:3:38: `steps[1].for` is wrong",
