@@ -127,6 +127,8 @@ fn why(error: &Error) -> String {
         "the JWT was made for somebody else (aud)"
     } else if matches!(kind, ErrorKind::InvalidIssuer) {
         "the JWT comes from somebody else (iss)"
+    } else if matches!(kind, ErrorKind::Json(_)) {
+        "the JWT's claims are no JSON object, or iss, sub, aud, exp or nbf is not of the type that RFC 7519 gives it"
     } else {
         "the JWT is malformed"
     };

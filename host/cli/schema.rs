@@ -109,7 +109,9 @@ async fn ask(
     }
     if verb != SchemaVerb::Apply {
         let settings = settings.clone();
-        if settings.store.is_files() && !settings.data.is_dir() {
+        // Before the first start there is none; one that was named may be a slip.
+        let named = settings.given.iter().any(|(name, from)| *name == "data" && from.starts_with("--"));
+        if named && settings.store.is_files() && !settings.data.is_dir() {
             complain(&format!("there is no data folder {} yet; this is for a new one", settings.data.display()));
         }
         return Ok(blocking("a look at tables", move || look(&settings, verb, &request)).await??);

@@ -17,7 +17,7 @@ use super::{Shared, reply};
 use crate::app::App;
 use crate::codec::time;
 use crate::failure::{Code, Failure};
-use crate::metrics::{LaneStanding, Process};
+use crate::metrics::{LaneStanding, Process, open_files_limit};
 use crate::plugin::{Fault, KeyRule, Kind, Plugin, Registry, Replay};
 use crate::reload;
 pub use crate::tables::{SchemaRequest, SchemaVerb, schema};
@@ -42,8 +42,10 @@ pub fn health(app: &App) -> Json {
         registry.plugins.iter().map(|(id, plugin)| (id.clone(), json!(plugin.hash))).collect();
     let lane = |lane: &LaneStanding| json!({ "plugin": lane.plugin, "waiting": lane.waiting, "threads": lane.threads, "reliefs": lane.reliefs });
     let lanes: Vec<Json> = app.standing().lanes.iter().map(lane).collect();
+    let process = Process::look();
     json!({
-        "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id(), "threads": Process::look().threads,
+        "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id(), "threads": process.threads,
+        "openFiles": process.open_files, "mostFiles": open_files_limit(),
         "unready": app.ready().err(), "plugins": plugins, "lanes": lanes,
     })
 }
