@@ -62,3 +62,22 @@ pub fn refuse_empty(path: &Path) -> Result<(), StoreError> {
         path.display()
     )))
 }
+
+/// What a killed process had written to the log but not yet forced to disk shows as committed now. Forcing it comes
+/// before the first reply that rests on it; so does the folder's entry of a file that is new.
+pub(super) fn make_durable(path: &Path) -> Result<(), StoreError> {
+    let force = |path: &Path| match File::open(path).and_then(|file| file.sync_all()) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(StoreError::Unavailable(format!("cannot force {} to disk: {error}; check the disk", path.display())))
+        }
+        Ok(()) | Err(_) => Ok(()),
+    };
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    force(Path::new(&log))?;
+    crate::crash_point!("log-forced");
+    match path.parent() {
+        Some(folder) if !folder.as_os_str().is_empty() => force(folder),
+        Some(_) | None => force(Path::new(".")),
+    }
+}

@@ -55,7 +55,7 @@ fn open_versioned(path: &Path, steps: &[&str]) -> Result<Connection, StoreError>
     }
     files::refuse_empty(path)?;
     let connection = open_at(path, path, steps)?;
-    make_durable(path)?;
+    files::make_durable(path)?;
     Ok(connection)
 }
 
@@ -71,25 +71,6 @@ fn open_at(path: &Path, shown: &Path, steps: &[&str]) -> Result<Connection, Stor
     Ok(connection)
 }
 
-/// What a killed process had written to the log but not yet forced to disk shows as committed now. Forcing it comes
-/// before the first reply that rests on it; so does the folder's entry of a file that is new.
-fn make_durable(path: &Path) -> Result<(), StoreError> {
-    let force = |path: &Path| match std::fs::File::open(path).and_then(|file| file.sync_all()) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(StoreError::Unavailable(format!("cannot force {} to disk: {error}; check the disk", path.display())))
-        }
-        Ok(()) | Err(_) => Ok(()),
-    };
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    force(Path::new(&log))?;
-    crate::crash_point!("log-forced");
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => force(folder),
-        Some(_) | None => force(Path::new(".")),
-    }
-}
-
 /// Opens an existing database so that nothing can be written through it, whatever the SQL.
 ///
 /// # Errors
@@ -97,7 +78,7 @@ fn make_durable(path: &Path) -> Result<(), StoreError> {
 pub fn open_reader(path: &Path) -> Result<Connection, StoreError> {
     let connection = open_beside_writer(path)?;
     // A read may be the first thing after a crash, and rests on the log as a reply to a write does.
-    make_durable(path)?;
+    files::make_durable(path)?;
     Ok(connection)
 }
 
