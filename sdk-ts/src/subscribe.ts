@@ -61,14 +61,13 @@ export interface Subscription {
  * listen with.
  */
 export function subscribe<T = unknown>(ctx: Context, topics: readonly TopicName[], options: SubscribeOptions<T>): Subscription {
-  const idle = span('idleTimeout', options.idleTimeout ?? 60_000)
-  if (!Array.isArray(topics) || typeof options.onEvent !== 'function') throw new TypeError('subscribe needs an array of topics, and onEvent')
+  const state = { lastEventId: options.lastEventId, tries: 0, idle: span('idleTimeout', options.idleTimeout ?? 60_000) }
+  if (!Array.isArray(topics) || typeof options.onEvent !== 'function') throw new TypeError('topics must be an array, onEvent a function')
   const stop = new AbortController()
   const stopped = () => stop.abort(options.signal?.reason)
   if (options.signal?.aborted) stopped()
   else options.signal?.addEventListener('abort', stopped)
-  const state = { lastEventId: options.lastEventId, tries: 0 }
-  const closed = follow(ctx, topics, options as SubscribeOptions, idle, state, stop.signal).finally(() => {
+  const closed = follow(ctx, topics, options as SubscribeOptions, state, stop.signal).finally(() => {
     options.signal?.removeEventListener('abort', stopped)
   })
   // Whoever does not look at `closed` has `onError` to know by.
@@ -86,6 +85,8 @@ interface State {
   lastEventId: string | undefined
   /** Connections that failed since the last event. */
   tries: number
+  /** Milliseconds without a sign of life before a connection counts as lost. */
+  idle: number
 }
 
 /** What a handler of the caller's threw, kept apart from what the network does. */
@@ -96,11 +97,11 @@ class Thrown {
   }
 }
 
-async function follow(ctx: Context, topics: readonly string[], options: SubscribeOptions, idle: number, state: State, signal: AbortSignal): Promise<void> {
+async function follow(ctx: Context, topics: readonly string[], options: SubscribeOptions, state: State, signal: AbortSignal): Promise<void> {
   while (!signal.aborted) {
     let wait: number | undefined
     try {
-      wait = await listen(ctx, topics, options, idle, state, signal)
+      wait = await listen(ctx, topics, options, state, signal)
     } catch (error) {
       if (signal.aborted) return
       if (error instanceof Thrown) throw error.error
@@ -114,8 +115,8 @@ async function follow(ctx: Context, topics: readonly string[], options: Subscrib
 }
 
 /** One connection, to its end. Gives how long to wait before the next one, where the host says that. */
-async function listen(ctx: Context, topics: readonly string[], options: SubscribeOptions, idle: number, state: State, signal: AbortSignal): Promise<number | undefined> {
-  const limit = limited(signal, idle)
+async function listen(ctx: Context, topics: readonly string[], options: SubscribeOptions, state: State, signal: AbortSignal): Promise<number | undefined> {
+  const limit = limited(signal, state.idle)
   try {
     const headers: Record<string, string> = { accept: 'text/event-stream', ...(await heeding(ctx.headers(), limit.signal)) }
     // A storage that has none gives null.
