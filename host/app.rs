@@ -278,7 +278,7 @@ impl App {
         let _nothing_passes = self.passing.write().await;
         let (data, now) = (self.settings.data.clone(), self.clock.now());
         let elsewhere = backup::elsewhere(&self.settings);
-        let held = tokio::task::spawn_blocking(move || Ok(backup::hold(&data, now)?.without(elsewhere))).await;
+        let held = tokio::task::spawn_blocking(move || Ok(backup::hold(&data, now, false)?.without(elsewhere))).await;
         held.map_err(|error| BackupError(format!("the backup broke off: {error}")))?
     }
 

@@ -18,13 +18,14 @@ pub struct Held {
     elsewhere: Vec<String>,
 }
 
-/// Takes hold of all databases of `data`. While this runs, nothing may be noted as passed from one to another.
+/// Takes hold of all databases of `data`. While this runs, nothing may be noted as passed from one to another. `alone`
+/// says that no host works on them.
 ///
 /// # Errors
 /// When a database cannot be read.
-pub fn hold(data: &Path, now: Millis) -> Result<Held, BackupError> {
+pub fn hold(data: &Path, now: Millis, alone: bool) -> Result<Held, BackupError> {
     let found = databases(data).map_err(|error| BackupError::at("read the data folder", data, &error))?;
-    let take = |(name, path): (String, PathBuf)| match Snapshot::take(&path) {
+    let take = |(name, path): (String, PathBuf)| match Snapshot::take(&path, alone) {
         Ok(snapshot) => Ok((name, snapshot)),
         Err(error) => Err(BackupError(error.to_string())),
     };

@@ -21,12 +21,13 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// Takes hold of the present state of the database at `path`. Writers go on; only the log file cannot begin
-    /// anew as long as this is held.
+    /// anew as long as this is held. `alone` says that there are none.
     ///
     /// # Errors
     /// When the database cannot be opened or read.
-    pub fn take(path: &Path) -> Result<Self, StoreError> {
-        let connection = open_reader(path)?;
+    pub fn take(path: &Path, alone: bool) -> Result<Self, StoreError> {
+        files::refuse_empty(path)?;
+        let connection = if alone { open_alone(path)? } else { open_reader(path)? };
         let failed = |error: rusqlite::Error| opening(path, &error);
         connection.execute_batch("BEGIN").map_err(failed)?;
         // The first read is what fixes the instant.
@@ -91,6 +92,12 @@ fn check(path: &Path) -> Result<(), StoreError> {
     quick_check(&connection).map_err(|error| opening(path, &error))?.map_or(Ok(()), |damage| {
         Err(StoreError::Unavailable(format!("the database is damaged ({damage}); restore it from an older backup")))
     })
+}
+
+/// Opens a database that nobody writes: where it has no log, nothing is made beside it.
+pub(super) fn open_alone(path: &Path) -> Result<Connection, StoreError> {
+    let has_log = std::fs::metadata(files::log_of(path)).is_ok_and(|log| log.len() > 0);
+    if has_log { open_reader(path) } else { open_still(path) }
 }
 
 /// Opens a database that nobody writes and that has no log; nothing is made beside it.

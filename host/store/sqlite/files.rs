@@ -3,7 +3,7 @@
 use std::fs::{self, File, OpenOptions};
 use std::io;
 use std::os::unix::fs::OpenOptionsExt;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use rusqlite::Connection;
 
@@ -63,6 +63,13 @@ pub fn refuse_empty(path: &Path) -> Result<(), StoreError> {
     )))
 }
 
+/// The log of the database at a path; SQLite makes it with the first connection and takes it away with the last.
+pub(super) fn log_of(path: &Path) -> PathBuf {
+    let mut log = path.as_os_str().to_owned();
+    log.push("-wal");
+    log.into()
+}
+
 /// What a killed process had written to the log but not yet forced to disk shows as committed now. Forcing it comes
 /// before the first reply that rests on it; so does the folder's entry of a file that is new.
 pub(super) fn make_durable(path: &Path) -> Result<(), StoreError> {
@@ -72,9 +79,7 @@ pub(super) fn make_durable(path: &Path) -> Result<(), StoreError> {
         }
         Ok(()) | Err(_) => Ok(()),
     };
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    force(Path::new(&log))?;
+    force(&log_of(path))?;
     crate::crash_point!("log-forced");
     match path.parent() {
         Some(folder) if !folder.as_os_str().is_empty() => force(folder),

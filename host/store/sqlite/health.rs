@@ -38,6 +38,14 @@ pub fn look(path: &Path, replies_before: Millis, marks_before: Millis) -> Result
     if files::is_empty(path) {
         return damaged("it is empty (0 bytes), so what it held is lost".to_owned());
     }
+    // Without a log nobody has it open, and nothing needs to be made beside it; what then looks damaged may be what a
+    // host that has opened it meanwhile is about to write.
+    if !files::log_of(path).exists()
+        && let Ok(still) = copy::open_still(path)
+        && let Ok(health @ Health { damage: None, .. }) = look_at(&still, replies_before, marks_before)
+    {
+        return Ok(health);
+    }
     let connection = open_reader(path)?;
     look_at(&connection, replies_before, marks_before).or_else(|error| match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => damaged(error.to_string()),
