@@ -195,6 +195,9 @@ fn run(cli: Cli) -> Result<(), Fail> {
     Stores::check(&settings).map_err(Fail::Usage)?;
     let hosts = matches!(cli.command, Command::Dev(_) | Command::Serve(_));
     log::start(&settings, if hosts { "info" } else { "warn" })?;
+    for name in &settings.unknown {
+        complain(&format!("{name} in the environment is no setting, and is not looked at"));
+    }
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().max_blocking_threads(WAITING_THREADS).build()?;
     let done = runtime.block_on(async {

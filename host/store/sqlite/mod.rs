@@ -13,6 +13,7 @@ use crate::schema;
 pub mod copy;
 pub mod deliveries;
 mod errors;
+pub mod files;
 pub mod health;
 pub mod host_db;
 pub mod keys;
@@ -58,37 +59,25 @@ pub fn open_writer(path: &Path) -> Result<Connection, StoreError> {
 
 /// Opens (or makes) a database that the host writes, with its tables brought up by those of `steps` it lacks.
 fn open_versioned(path: &Path, steps: &[&str]) -> Result<Connection, StoreError> {
-    let mut connection = Connection::open_with_flags(
-        path,
-        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-    )
-    .map_err(|error| opening(path, &error))?;
-    prepare(&connection)
-        .and_then(|()| connection.pragma_update(None, "journal_mode", "WAL"))
-        .and_then(|()| connection.pragma_update(None, "synchronous", "FULL"))
-        .map_err(|error| opening(path, &error))?;
-    migrate(&mut connection, path, steps)?;
-    make_durable(path)?;
+    if !path.exists() {
+        files::make(path, |fresh| open_at(fresh, path, steps))?;
+    }
+    files::refuse_empty(path)?;
+    let connection = open_at(path, path, steps)?;
+    files::make_durable(path)?;
     Ok(connection)
 }
 
-/// What a killed process had written to the log but not yet forced to disk shows as committed now. Forcing it comes
-/// before the first reply that rests on it; so does the folder's entry of a file that is new.
-fn make_durable(path: &Path) -> Result<(), StoreError> {
-    let force = |path: &Path| match std::fs::File::open(path).and_then(|file| file.sync_all()) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(StoreError::Unavailable(format!("cannot force {} to disk: {error}; check the disk", path.display())))
-        }
-        Ok(()) | Err(_) => Ok(()),
-    };
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    force(Path::new(&log))?;
-    crate::crash_point!("log-forced");
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => force(folder),
-        Some(_) | None => force(Path::new(".")),
-    }
+/// Opens the file at `path`, which is there; messages call it `shown`.
+fn open_at(path: &Path, shown: &Path, steps: &[&str]) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(|error| opening(shown, &error))?;
+    prepare(&connection)
+        .and_then(|()| connection.pragma_update(None, "journal_mode", "WAL"))
+        .and_then(|()| connection.pragma_update(None, "synchronous", "FULL"))
+        .map_err(|error| opening(shown, &error))?;
+    migrate(&mut connection, shown, steps)?;
+    Ok(connection)
 }
 
 /// Opens an existing database so that nothing can be written through it, whatever the SQL.
@@ -98,12 +87,13 @@ fn make_durable(path: &Path) -> Result<(), StoreError> {
 pub fn open_reader(path: &Path) -> Result<Connection, StoreError> {
     let connection = open_beside_writer(path)?;
     // A read may be the first thing after a crash, and rests on the log as a reply to a write does.
-    make_durable(path)?;
+    files::make_durable(path)?;
     Ok(connection)
 }
 
 /// The same where this process has just opened the database for writing, and so forced its log to disk.
 fn open_beside_writer(path: &Path) -> Result<Connection, StoreError> {
+    files::refuse_empty(path)?;
     let connection =
         Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
             .map_err(|error| opening(path, &error))?;
