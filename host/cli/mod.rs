@@ -164,6 +164,18 @@ pub fn main() -> ExitCode {
     }
 }
 
+/// The databases that a list had to leave out.
+fn missing(found: &serde_json::Value) -> String {
+    let of = |it: &serde_json::Value, name: &str| it[name].as_str().unwrap_or_default().to_owned();
+    let line = |it| format!("not asked: {} ({})\n", of(it, "plugin"), of(it, "error"));
+    items(found, "missing").iter().map(line).collect()
+}
+
+/// Exit code 1 where a database was left out.
+fn whole(found: &serde_json::Value) -> Result<(), Fail> {
+    if items(found, "missing").is_empty() { Ok(()) } else { Err(Fail::Said) }
+}
+
 /// The command's words: `oncehost events replay`.
 fn named(found: &ArgMatches) -> String {
     let mut words = "oncehost".to_owned();
