@@ -104,10 +104,7 @@ impl App {
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
     ) -> Result<Arc<Self>, StartError> {
-        let unread = |error: std::io::Error| {
-            let folder = settings.plugins.display();
-            StartError(format!("cannot read the plugins folder {folder}: {error}; name another with --plugins DIR"))
-        };
+        let unread = |error: std::io::Error| unread(&settings.plugins, &error);
         // Before a data folder is made for nothing.
         fs::read_dir(&settings.plugins).map_err(unread)?;
         let lock = take_folder(&settings.data, who)?;
@@ -118,6 +115,8 @@ impl App {
         let loaded: BTreeSet<&str> = registry.plugins.keys().map(String::as_str).collect();
         // Whose folder does not load may have any id.
         stores.check_plugins(&loaded, registry.broken.is_empty()).map_err(StartError)?;
+        stores.check_host_db().map_err(StartError)?;
+        stores.tell_of_empty().map_err(failed)?;
         let host_db = Arc::new(stores.host_db().map_err(failed)?);
         let auth = Auth::open(&settings, host_db.clone(), clock.clone()).map_err(StartError)?;
         let (me, shared) = (ids.rising(clock.now()).to_string(), stores.is_shared());
@@ -287,7 +286,7 @@ impl App {
         let _nothing_passes = self.passing.write().await;
         let (data, now) = (self.settings.data.clone(), self.clock.now());
         let elsewhere = backup::elsewhere(&self.settings);
-        let held = tokio::task::spawn_blocking(move || Ok(backup::hold(&data, now)?.without(elsewhere))).await;
+        let held = tokio::task::spawn_blocking(move || Ok(backup::hold(&data, now, false)?.without(elsewhere))).await;
         held.map_err(|error| BackupError(format!("the backup broke off: {error}")))?
     }
 
@@ -316,6 +315,12 @@ impl App {
     }
 }
 
+/// Why there are no plugins.
+pub fn unread(plugins: &Path, error: &std::io::Error) -> StartError {
+    let folder = plugins.display();
+    StartError(format!("cannot read the plugins folder {folder}: {error}; name another with --plugins DIR"))
+}
+
 fn clear(shared: &Shared, replies_before: Millis, marks_before: Millis) -> Result<keys::Cleared, StoreError> {
     shared.transact(|tx| keys::clear(tx, replies_before, marks_before, CLEAR_BATCH))
 }
@@ -340,6 +345,24 @@ pub fn refuse_unfinished(data: &Path) -> Result<(), StartError> {
     }
     Err(StartError(format!(
         "a restore into the data folder {} was broken off; run the same `oncehost restore` again",
+        data.display()
+    )))
+}
+
+/// Refuses a data folder that is not there, or on which no host ever worked.
+///
+/// # Errors
+/// A sentence with the way out.
+pub fn check_data(settings: &Settings) -> Result<(), StartError> {
+    let (data, whole) = (&settings.data, refuse_unfinished(&settings.data).is_ok());
+    let databases = backup::databases(data).unwrap_or_default();
+    // On a server the data are there whatever is in the folder.
+    if !settings.store.is_files() || !whole || !databases.is_empty() {
+        return Ok(());
+    }
+    let (what, data) = if data.is_dir() { ("are no data in", data) } else { ("is no data folder", data) };
+    Err(StartError(format!(
+        "there {what} {}: name the right folder with --data DIR; `oncehost dev` and `serve` make one at their first start",
         data.display()
     )))
 }

@@ -11,7 +11,6 @@ use crate::app::App;
 use crate::config::Settings;
 use crate::events::admin::{self, MOST_LISTED, MOST_RATE, STATES, Selection};
 use crate::failure::Failure;
-use crate::serve;
 
 /// Events on their way, and dead letters
 #[derive(Debug, Args)]
@@ -214,7 +213,7 @@ async fn ask(
     if let Some(answer) = local::ask(&settings.data, local::request(method, &path, body)?).await? {
         return answer.json();
     }
-    let app = serve::open_for_command(settings.clone())?;
+    let app = local::open_to_ask(settings.clone())?;
     let done = here(app.clone()).await;
     app.close().await;
     Ok(done?)

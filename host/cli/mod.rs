@@ -188,6 +188,10 @@ fn named(found: &ArgMatches) -> String {
     words
 }
 
+/// Threads that wait for disks and servers at one time. Without a bound of ours a host with many plugins starts with
+/// hundreds of them, which take memory for as long as it runs.
+const WAITING_THREADS: usize = 64;
+
 fn run(cli: Cli) -> Result<(), Fail> {
     let Global { plugins, data, listen, store, config, log, log_format } = cli.global;
     let flags = [
@@ -203,7 +207,11 @@ fn run(cli: Cli) -> Result<(), Fail> {
     Stores::check(&settings).map_err(Fail::Usage)?;
     let hosts = matches!(cli.command, Command::Dev(_) | Command::Serve(_));
     log::start(&settings, if hosts { "info" } else { "warn" })?;
-    let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build()?;
+    for name in &settings.unknown {
+        complain(&format!("{name} in the environment is no setting, and is not looked at"));
+    }
+    let runtime =
+        tokio::runtime::Builder::new_multi_thread().enable_all().max_blocking_threads(WAITING_THREADS).build()?;
     let done = runtime.block_on(async {
         // With somebody who listens, a file that reaches its limit (ulimit -f) is an error of the write, not the end.
         let _too_large = signal(SignalKind::from_raw(FILE_TOO_LARGE))?;

@@ -1,11 +1,12 @@
-//! Group commit: what is queued runs in one transaction, each invocation in a savepoint, and one commit makes all
+//! Group commit: what is queued runs in one transaction, in which each invocation can be undone, and one commit makes all
 //! of it durable before the first reply leaves.
 //!
 //! Some errors roll back the *whole* transaction (a full disk, an I/O error), and some only show at the commit. Nobody
 //! has been answered by then, so the others run again, each alone, and the culprit gets the error.
 //!
 //! Where the database serves many hosts, transactions can run into each other: the members of such a group run again, each
-//! alone, and one that is alone runs again a few times before its caller is told.
+//! alone, and one that is alone runs again a few times before its caller is told. Elsewhere a group runs again as it is
+//! where one of it could not be undone by itself.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -140,7 +141,7 @@ fn persist(desk: &Desk, invocations: &[Arc<Invocation>], run: Run<'_>) -> Result
         if !matches!(attempted, Err(Lost::Again)) {
             return attempted;
         }
-        if invocations.len() > 1 {
+        if invocations.len() > 1 && desk.shared.has_rivals() {
             desk.metrics.ran_again();
             return Err(Lost::Apart);
         }

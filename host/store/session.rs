@@ -127,6 +127,11 @@ pub enum Shared {
 }
 
 impl Shared {
+    /// Whether other transactions can come in the way of one here.
+    pub fn has_rivals(&self) -> bool {
+        matches!(self, Shared::Postgres(_))
+    }
+
     /// How many invocations are worth having in one transaction. `talk`: they wait for answers in the middle.
     pub fn most_in_a_group(&self, talk: bool) -> usize {
         match self {
@@ -351,7 +356,7 @@ impl Tx {
     /// When the database fails.
     pub fn mark(&self) -> Result<(), StoreError> {
         match self {
-            Tx::Sqlite(tx) => tx.execute("SAVEPOINT invocation"),
+            Tx::Sqlite(tx) => tx.mark(),
             Tx::Postgres(tx) => {
                 tx.mark();
                 Ok(())
@@ -365,7 +370,7 @@ impl Tx {
     /// When the database fails.
     pub fn keep(&self) -> Result<(), StoreError> {
         match self {
-            Tx::Sqlite(tx) => tx.execute("RELEASE invocation"),
+            Tx::Sqlite(tx) => tx.keep(),
             Tx::Postgres(_) => Ok(()),
         }
     }

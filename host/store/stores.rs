@@ -9,6 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::host_db::{HostDb, PlacedRow};
 use super::moving::{self, Role};
+use super::sqlite::files;
 use super::{Database, Notice, StoreError, postgres};
 use crate::config::{Placed, Settings, Store};
 use crate::suggest;
@@ -111,6 +112,43 @@ impl Stores {
             Place::Files => HostDb::open(&self.folder),
             Place::Server(server) => HostDb::on(server),
         }
+    }
+
+    /// Tells in the log of plugins' files that lost what they held.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn tell_of_empty(&self) -> Result<(), StoreError> {
+        for plugin in self.plugins()? {
+            if let Database::Sqlite(path) = self.plugin(&plugin)
+                && let Err(error) = files::refuse_empty(&path)
+            {
+                tracing::error!(plugin, "{error}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a data folder that has lost `host.db`, before an empty one is made.
+    ///
+    /// # Errors
+    /// A sentence for the operator.
+    pub fn check_host_db(&self) -> Result<(), String> {
+        if self.is_shared() || self.folder.join("host.db").exists() {
+            return Ok(());
+        }
+        let mut used = self.by_default().map_err(|error| error.to_string())?;
+        used.retain(|plugin| moving::peek(&self.at(&Place::Files, plugin), false).is_ok_and(|found| found.is_ours));
+        if used.is_empty() {
+            return Ok(());
+        }
+        Err(format!(
+            "host.db is gone from the data folder {}, where there are databases of {}: it held tokens and accepted events. Put \
+             it back, or restore a backup into another folder; where it is lost for good, `oncehost schema apply \
+             --allow-destructive host.db` makes an empty one",
+            self.folder.display(),
+            used.join(", ")
+        ))
     }
 
     /// The plugins that have a database, loaded or not, sorted. Those that are put on a database of their own count
