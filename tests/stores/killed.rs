@@ -22,7 +22,7 @@ fn copy(folders: &Folders, url: &str, more: &[&str]) -> Command {
 }
 
 fn list(folders: &Folders, url: Option<&str>) -> (Option<i32>, String) {
-    let mut command = folders.command(&["plugin", "list"]);
+    let mut command = folders.command(&["flow", "list"]);
     if let Some(url) = url {
         command.env("ONCEHOST_STORES_EDGE", url);
     }

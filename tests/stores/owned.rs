@@ -10,7 +10,7 @@ use crate::support::process::{Folders, Process};
 use crate::support::scenario::files;
 
 const NAME: &str = "ONCEHOST_STORES_EDGE";
-const LOOK: [&str; 2] = ["plugin", "list"];
+const LOOK: [&str; 2] = ["flow", "list"];
 
 /// Has a host put data of `edge` on the database at `url`.
 fn filled(url: &str) -> Folders {

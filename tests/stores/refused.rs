@@ -37,8 +37,8 @@ fn filled() -> Folders {
 fn plugin_that_would_begin_anew_beside_its_data_is_refused() {
     let (folders, url) = (filled(), postgres::database());
     let env = [("ONCEHOST_STORES_EDGE", url.as_str())];
-    refused(&folders, &["plugin", "list"], &env, 1, "move them with `oncehost store copy edge --from sqlite`");
-    refused(&folders, &["plugin", "list"], &env, 1, "ONCEHOST_STORES_EDGE: [stores] puts edge on postgres://");
+    refused(&folders, &["flow", "list"], &env, 1, "move them with `oncehost store copy edge --from sqlite`");
+    refused(&folders, &["flow", "list"], &env, 1, "ONCEHOST_STORES_EDGE: [stores] puts edge on postgres://");
 }
 
 #[test]
@@ -49,7 +49,7 @@ fn empty_database_keeps_no_plugin_from_another_place() {
     // Its tables are there, and no row in them.
     assert!(folders.dev().terminate().success());
     assert!(folders.data().join("edge.db").exists());
-    let mut command = folders.command(&["plugin", "list"]);
+    let mut command = folders.command(&["flow", "list"]);
     command.env("ONCEHOST_STORES_EDGE", &url);
     let (code, told) = run(command);
     assert_eq!(code, Some(0), "{told}");
@@ -81,28 +81,22 @@ fn text_that_postgres_cannot_keep_is_named() {
 fn unknown_plugin_in_the_settings_is_refused_with_what_was_meant() {
     let (folders, url) = (filled(), postgres::database());
     write(&folders.data().parent().unwrap().join("oncehost.toml"), &format!("[stores]\nedges = \"{url}\"\n"));
-    refused(
-        &folders,
-        &["plugin", "list"],
-        &[],
-        1,
-        "oncehost.toml:2: [stores] names the plugin edges, and there is none",
-    );
-    refused(&folders, &["plugin", "list"], &[], 1, "did you mean \"edge\"?");
+    refused(&folders, &["flow", "list"], &[], 1, "oncehost.toml:2: [stores] names the plugin edges, and there is none");
+    refused(&folders, &["flow", "list"], &[], 1, "did you mean \"edge\"?");
 }
 
 #[test]
 fn url_that_cannot_be_read_is_refused_without_its_password() {
     let folders = filled();
     let bad = "postgres://me:s3cret@127.0.0.1:notaport/db";
-    refused(&folders, &["plugin", "list"], &[("ONCEHOST_STORES_EDGE", bad)], 2, "ONCEHOST_STORES_EDGE");
+    refused(&folders, &["flow", "list"], &[("ONCEHOST_STORES_EDGE", bad)], 2, "ONCEHOST_STORES_EDGE");
     let copy = ["store", "copy", "edge", "--from", "sqlite", "--to", "env:BAD"];
     refused(&folders, &copy, &[("BAD", bad)], 2, "--to: ");
     refused(&folders, &copy, &[("BAD", "mysql://me:s3cret@x/y")], 2, "--to: this is no place");
     refused(&folders, &copy, &[], 2, "--to: there is no BAD in the environment");
     // Without quotes the line is no TOML, and is not shown.
     write(&folders.data().parent().unwrap().join("oncehost.toml"), "[stores]\nedge = postgres://me:s3cret@db/x\n");
-    refused(&folders, &["plugin", "list"], &[], 2, "oncehost.toml:2: ");
+    refused(&folders, &["flow", "list"], &[], 2, "oncehost.toml:2: ");
 }
 
 #[test]
@@ -162,8 +156,8 @@ fn target_that_holds_other_data_is_refused_and_nothing_is_marked() {
     );
     refused(&other, &copy, &env, 1, "holds other data: there are rows in");
     refused(&other, &copy, &env, 1, "DROP SCHEMA \"edge\" CASCADE");
-    assert_eq!(run(other.command(&["plugin", "list"])).0, Some(0), "the source is as before");
-    refused(&one, &["plugin", "list"], &[], 1, "were copied to postgres://");
+    assert_eq!(run(other.command(&["flow", "list"])).0, Some(0), "the source is as before");
+    refused(&one, &["flow", "list"], &[], 1, "were copied to postgres://");
     refused(&one, &["store", "copy", "edge", "--from", "sqlite", "--to", "sqlite"], &[], 2, "are the same place");
     refused(
         &one,
@@ -180,7 +174,7 @@ fn tables_made_by_hand_are_not_left_behind_in_silence() {
     folders.database("edge").execute_batch("CREATE VIEW mine AS SELECT 1").unwrap();
     let copy = ["store", "copy", "edge", "--from", "sqlite", "--to", "env:OTHER"];
     refused(&folders, &copy, &[("OTHER", &url)], 1, "made by hand");
-    assert_eq!(run(folders.command(&["plugin", "list"])).0, Some(0), "the source is as before");
+    assert_eq!(run(folders.command(&["flow", "list"])).0, Some(0), "the source is as before");
 }
 
 #[test]
@@ -190,6 +184,6 @@ fn host_that_has_a_plugin_in_another_place_than_a_living_one_is_refused() {
     let mut command = first.command(&["dev"]);
     command.envs([("ONCEHOST_STORE", shared.as_str()), ("ONCEHOST_STORES_EDGE", other.as_str())]);
     let host = Process::start(command);
-    refused(&second, &["plugin", "list"], &[("ONCEHOST_STORE", &shared)], 1, "edge is in the database that they share");
+    refused(&second, &["flow", "list"], &[("ONCEHOST_STORE", &shared)], 1, "edge is in the database that they share");
     drop(host);
 }
