@@ -1,6 +1,7 @@
 //! Databases of `[stores]` and the default one know each other: two installations never share one, and none goes on
 //! without the data that it had.
 
+use std::process::Stdio;
 use std::sync::Barrier;
 
 use super::EDGE;
@@ -37,6 +38,8 @@ fn database_of_another_installation_is_refused_until_it_is_adopted() {
     let url = postgres::database();
     let env = [(NAME, url.as_str())];
     let (one, other) = (filled(&url), Folders::new(files(EDGE)));
+    // An installation of its own, without a row in a table.
+    assert!(other.dev().terminate().success());
     refused(&other, &LOOK, &env, 1, "belongs to another installation of oncehost");
     done(&one, &LOOK, &env);
     done(&other, &["store", "adopt", "edge"], &env);
@@ -68,24 +71,23 @@ fn data_that_were_moved_are_known_at_their_new_place() {
 }
 
 #[test]
-fn of_hosts_that_start_at_once_with_other_places_for_a_plugin_only_one_runs() {
+fn hosts_that_start_at_once_with_other_places_for_a_plugin_never_both_run() {
     let default = postgres::database();
     let places = [postgres::database(), postgres::database()];
     let folders = [Folders::new(files(EDGE)), Folders::new(files(EDGE))];
     let start = Barrier::new(2);
-    let ran: Vec<(Option<i32>, String)> = std::thread::scope(|scope| {
+    let started = std::thread::scope(|scope| {
         let one = |at: usize| {
-            let (folders, places, default, start) = (&folders[at], &places[at], &default, &start);
+            let (folders, place, default, start) = (&folders[at], &places[at], &default, &start);
             scope.spawn(move || {
-                let mut command = folders.command(&LOOK);
-                command.env("ONCEHOST_STORE", default).env(NAME, places);
+                let mut command = folders.command(&["dev"]);
+                command.env("ONCEHOST_STORE", default).env(NAME, place);
                 start.wait();
-                run(command)
+                Process::try_logging(command, Stdio::null())
             })
         };
-        [one(0), one(1)].map(|ran| ran.join().unwrap()).into()
+        [one(0), one(1)].map(|started| started.join().unwrap())
     });
-    let refused: Vec<&String> = ran.iter().filter(|(code, _)| *code == Some(1)).map(|(_, told)| told).collect();
-    assert_eq!(refused.len(), 1, "{ran:?}");
-    assert!(refused[0].contains("does not hold the data of edge"), "{refused:?}");
+    // Each may have seen the other before either was there for good.
+    assert!(started.iter().flatten().count() < 2, "both run");
 }
