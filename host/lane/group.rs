@@ -1,11 +1,12 @@
-//! Group commit: what is queued runs in one transaction, each invocation in a savepoint, and one commit makes all
+//! Group commit: what is queued runs in one transaction, in which each invocation can be undone, and one commit makes all
 //! of it durable before the first reply leaves.
 //!
 //! Some errors roll back the *whole* transaction (a full disk, an I/O error), and some only show at the commit. Nobody
 //! has been answered by then, so the others run again, each alone, and the culprit gets the error.
 //!
 //! Where the database serves many hosts, transactions can run into each other: such an invocation, which is alone in its
-//! transaction there, runs again a few times before its caller is told.
+//! transaction there, runs again a few times before its caller is told. So does a group, once, from which one cannot be
+//! undone by itself.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};

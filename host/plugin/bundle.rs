@@ -8,9 +8,9 @@ use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
-use oxc_sourcemap::{SourceMap, Token};
+use oxc_sourcemap::SourceMap;
 
-use super::compile::{Compiled, Names, Request, Source, Unit, compile_file};
+use super::compile::{Compiled, Names, Request, Source, Unit, compile_file, one_line_down};
 use super::resolve::{Resolver, package_name};
 use super::{Code, Fault, Module, files};
 
@@ -39,7 +39,7 @@ pub(super) struct File {
     /// What it imports, where there is no unit.
     requests: Vec<Request>,
     /// The files that the unit's requests mean; `None` where there is a fault instead.
-    slots: Vec<Option<usize>>,
+    pub(super) slots: Vec<Option<usize>>,
 }
 
 /// All modules of a plugin, and what is wrong with them.
@@ -91,7 +91,7 @@ impl<'p> Bundler<'p> {
             return *index;
         }
         let shown = shown(path.strip_prefix(self.resolver.root()).unwrap_or(path));
-        let (source, Compiled { unit, flaws, requests }) = match read(path) {
+        let (source, Compiled { unit, flaws, requests }) = match files::source(path) {
             Ok(source) => {
                 let compiled = compile_file(path, &shown, &source);
                 (source, compiled)
@@ -190,6 +190,7 @@ impl<'p> Bundler<'p> {
         let mut lacks_handle = Vec::with_capacity(self.files.len());
         let whole = self.whole();
         let asked = self.asked();
+        let still = self.still(&whole);
         for (index, asked) in asked.iter().enumerate() {
             let before = self.faults.len();
             self.check_imports(index);
@@ -205,7 +206,7 @@ impl<'p> Bundler<'p> {
             let seam = file
                 .unit
                 .as_ref()
-                .map(|unit| Seam::new(unit, &values, settles, whole.contains(&index), asked.is_some()));
+                .map(|unit| Seam::new(unit, &values, settles, whole.contains(&index), asked.is_some(), still[index]));
             seams.push(seam.unwrap_or_default());
             exports.push(values.into_keys().collect());
         }
@@ -226,7 +227,7 @@ impl<'p> Bundler<'p> {
     }
 
     /// Whether a file imports itself, through others or not.
-    fn is_in_cycle(&self, index: usize) -> bool {
+    pub(super) fn is_in_cycle(&self, index: usize) -> bool {
         let mut seen = BTreeSet::new();
         let mut next: Vec<usize> = self.files[index].slots.iter().flatten().copied().collect();
         while let Some(file) = next.pop() {
@@ -415,12 +416,20 @@ struct Seam {
     before: String,
     after: String,
     whole: bool,
+    still: bool,
 }
 
 impl Seam {
     /// `settles` says that nobody reads an export before the module has run; `passes_on` that the file does nothing but
-    /// give the exports, and imports no more than they need.
-    fn new(unit: &Unit, values: &BTreeMap<String, Exported>, settles: bool, whole: bool, passes_on: bool) -> Self {
+    /// give the exports, and imports no more than they need. A `still` one gives what has its ticks begin anew.
+    fn new(
+        unit: &Unit,
+        values: &BTreeMap<String, Exported>,
+        settles: bool,
+        whole: bool,
+        passes_on: bool,
+        still: bool,
+    ) -> Self {
         let Names { define, import, exports, global, slot: slots, tick, left, .. } = &unit.names;
         // A parameter, whose value the engine need not check as it does with `let`.
         let left = unit.ticks.then_some(left.as_str());
@@ -428,7 +437,7 @@ impl Seam {
         let (mut before, mut after) = (String::new(), String::new());
         // The inner function is called plainly, so that `this` is undefined whoever calls the factory, and how.
         let _ = write!(before, "({define} => (function ({import}, {exports}, {global}, {tick}) {{ \"use strict\"; ");
-        let _ = write!(before, "(function ({globals}) {{");
+        let _ = write!(before, "return (function ({globals}) {{");
         for (name, Exported { value, constant }) in values {
             let name = quoted(name);
             if settles && *constant {
@@ -436,6 +445,9 @@ impl Seam {
             } else {
                 let _ = write!(before, " {define}({exports}, {name}, () => {value});");
             }
+        }
+        if let Some(left) = left.filter(|_| still) {
+            let _ = write!(after, " return () => {{ {left} = 0; }};");
         }
         let used = |slot: &usize| {
             let (space, member) = (format!("{slots}{slot}"), format!("{slots}{slot}["));
@@ -452,7 +464,7 @@ impl Seam {
             "}})({given}); }}))((target, name, get) => \
              Object.defineProperty(target, name, {{ enumerable: true, configurable: true, get }}))"
         );
-        Self { before, after, whole }
+        Self { before, after, whole, still }
     }
 }
 
@@ -467,19 +479,7 @@ fn module(plugin: &str, file: File, seam: &Seam) -> Module {
         // Never run: a plugin with a fault does not load.
         Some(_) | None => ("(function () {})".to_owned(), SourceMap::default(), false),
     };
-    Module { path, js, map, source: file.source, imports, whole: seam.whole, global }
-}
-
-fn one_line_down(map: SourceMap<'static>) -> SourceMap<'static> {
-    let mut parts = map.into_parts();
-    let down = |token: &Token| {
-        let (source, name) = (token.get_source_id(), token.get_name_id());
-        let line = token.get_dst_line() + 1;
-        Token::new(line, token.get_dst_col(), token.get_src_line(), token.get_src_col(), source, name)
-    };
-    parts.tokens = parts.tokens.iter().map(down).collect();
-    parts.token_chunks = None;
-    SourceMap::from_parts(parts)
+    Module { path, js, map, source: file.source, imports, whole: seam.whole, global, still: seam.still }
 }
 
 fn quoted(text: &str) -> String {
@@ -489,9 +489,4 @@ fn quoted(text: &str) -> String {
 fn shown(path: &Path) -> String {
     let parts: Vec<_> = path.components().map(|part| part.as_os_str().to_string_lossy()).collect();
     parts.join("/")
-}
-
-fn read(path: &Path) -> Result<String, String> {
-    let bytes = files::content(path).map_err(|error| format!("cannot be read: {error}"))?;
-    String::from_utf8(bytes).map_err(|_| "is not UTF-8 text: save it as UTF-8".to_owned())
 }

@@ -21,10 +21,11 @@ use oxc::semantic::{Scoping, SemanticBuilder};
 use oxc::span::SourceType;
 use oxc::syntax::module_record::{ExportExportName, ModuleRecord};
 use oxc::transformer::{TransformOptions, Transformer};
-use oxc_sourcemap::SourceMap;
+use oxc_sourcemap::{SourceMap, Token};
 
 use super::refuse;
 use super::rewrite;
+use super::still::{self, Still};
 use super::ticks;
 
 /// Something wrong at a byte offset of the source.
@@ -63,6 +64,8 @@ pub(super) struct Unit {
     pub globals: Vec<&'static str>,
     /// It counts heavy operations (see `ticks.rs`).
     pub ticks: bool,
+    /// Whether a run could change anything of it.
+    pub still: Still,
     /// It has no module syntax and uses `require`, `module` or `exports`.
     pub commonjs: bool,
 }
@@ -268,6 +271,7 @@ fn build<'a>(
     let done = Transformer::new(allocator, Path::new("module.ts"), &options).build_with_scoping(scoping, &mut program);
     let flaws = syntax_errors(&done.diagnostics);
     let names = Names::for_source(source);
+    let still = still::look(&program, &done.scoping);
     let joints = rewrite::rewrite(allocator, &mut program, &done.scoping, &names);
     let ticks = ticks::mark(allocator, &mut program, &names);
     let (body, map) = print(&program);
@@ -285,6 +289,7 @@ fn build<'a>(
         names,
         globals,
         ticks,
+        still,
         commonjs,
     };
     (unit, flaws)
@@ -332,6 +337,7 @@ fn compile_json(source: &str) -> Compiled {
         names: Names::for_source(""),
         globals: Vec::new(),
         ticks: false,
+        still: Still::default(),
         commonjs: false,
     };
     Compiled { unit: Some(unit), ..Compiled::default() }
@@ -351,6 +357,19 @@ fn print(program: &Program<'_>) -> (String, SourceMap<'static>) {
     // The module keeps its source itself.
     parts.source_contents.clear();
     (printed.code, SourceMap::from_parts(parts))
+}
+
+/// The same positions one line further down.
+pub(super) fn one_line_down(map: SourceMap<'static>) -> SourceMap<'static> {
+    let mut parts = map.into_parts();
+    let down = |token: &Token| {
+        let (source, name) = (token.get_source_id(), token.get_name_id());
+        let line = token.get_dst_line() + 1;
+        Token::new(line, token.get_dst_col(), token.get_src_line(), token.get_src_col(), source, name)
+    };
+    parts.tokens = parts.tokens.iter().map(down).collect();
+    parts.token_chunks = None;
+    SourceMap::from_parts(parts)
 }
 
 /// All names that the source exports, types and values alike.

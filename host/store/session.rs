@@ -345,7 +345,7 @@ impl Tx {
     /// When the database fails.
     pub fn mark(&self) -> Result<(), StoreError> {
         match self {
-            Tx::Sqlite(tx) => tx.execute("SAVEPOINT invocation"),
+            Tx::Sqlite(tx) => tx.mark(),
             // The transaction is this invocation's alone.
             Tx::Postgres(_) => Ok(()),
         }
@@ -357,7 +357,7 @@ impl Tx {
     /// When the database fails.
     pub fn keep(&self) -> Result<(), StoreError> {
         match self {
-            Tx::Sqlite(tx) => tx.execute("RELEASE invocation"),
+            Tx::Sqlite(tx) => tx.keep(),
             Tx::Postgres(_) => Ok(()),
         }
     }

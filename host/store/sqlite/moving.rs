@@ -10,6 +10,7 @@ use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 use super::copy::open_alone;
 use super::records::cell;
+use super::tx::Marks;
 use super::{Access, HOST_TABLES, Shared, StoreError, Tx, fault, host_db, open_versioned, opening, rows};
 use crate::query::Cell;
 use crate::schema::{ColumnType, HOST_PREFIX, ddl};
@@ -74,6 +75,7 @@ pub fn open(path: &Path, host: bool) -> Result<Arc<Shared>, StoreError> {
         stop_query: Arc::new(AtomicU64::new(u64::MAX)),
         epoch: Instant::now(),
         tables_version: AtomicI64::new(0),
+        marks: Marks::default(),
     }))
 }
 
