@@ -1,6 +1,6 @@
 //! What everything shares: settings, clock, ids, the loaded plugins, and a lane for each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,6 +24,9 @@ use crate::store::{Database, Shared, StoreError, Stores, keys};
 use crate::trace::{self, Exporter, Sink};
 
 pub mod lock;
+mod missing;
+
+pub use missing::Missing;
 
 use lock::Holder;
 
@@ -109,7 +112,7 @@ impl App {
             .map_err(unread)?;
         let failed = |error: StoreError| StartError(error.to_string());
         let stores = Stores::new(&settings).map_err(failed)?;
-        let loaded = registry.plugins.keys().map(String::as_str).collect();
+        let loaded: BTreeSet<&str> = registry.plugins.keys().map(String::as_str).collect();
         // Whose folder does not load may have any id.
         stores.check_plugins(&loaded, registry.broken.is_empty()).map_err(StartError)?;
         stores.check_host_db().map_err(StartError)?;
@@ -119,6 +122,11 @@ impl App {
         let (me, shared) = (ids.rising(clock.now()).to_string(), stores.is_shared());
         let events = Events::open(&host_db, &registry, clock.now(), me.clone(), settings.lease, &stores);
         let events = events.map_err(|failure| StartError(failure.detail))?;
+        // Last, since it takes databases for this installation.
+        if let Err(why) = stores.settle(&host_db, &loaded) {
+            events.leave()(&host_db, clock.now()).map_err(failed)?;
+            return Err(StartError(why));
+        }
         let watchdog = Watchdog::start().map_err(|error| StartError(format!("no thread can be started: {error}")))?;
         let (spans, exporter) = settings.otlp_endpoint.as_deref().map(trace::exporter).unzip();
         let metrics = Arc::new(Metrics::default());

@@ -445,6 +445,23 @@ declare global {
     info(...values: unknown[]): void
     warn(...values: unknown[]): void
     error(...values: unknown[]): void
+    /** A line of level `debug` with the place it is called from. */
+    trace(...values: unknown[]): void
+    /** A line of level `error`, where `condition` does not hold. */
+    assert(condition?: boolean, ...values: unknown[]): void
+    dir(value: unknown): void
+    /** Rows and columns of text, for an array or an object of records. */
+    table(data: unknown, columns?: readonly string[]): void
+    /** Lines until `groupEnd` are indented. */
+    group(...values: unknown[]): void
+    groupCollapsed(...values: unknown[]): void
+    groupEnd(): void
+    count(label?: string): void
+    countReset(label?: string): void
+    /** Starts a stopwatch that only the log shows: `Date.now()` stands still within a run. */
+    time(label?: string): void
+    timeLog(label?: string, ...values: unknown[]): void
+    timeEnd(label?: string, ...values: unknown[]): void
   }
 
   /**

@@ -127,7 +127,8 @@ impl List {
                 listed?
             }
         };
-        print(&if json { format!("{listed:#}") } else { flow_tree::list(&listed) })
+        print(&if json { format!("{listed:#}") } else { flow_tree::list(&listed) + &super::missing(&listed) })?;
+        super::whole(&listed)
     }
 }
 

@@ -430,10 +430,10 @@ impl Seam {
         passes_on: bool,
         still: bool,
     ) -> Self {
-        let Names { define, import, exports, global, slot: slots, tick, left, .. } = &unit.names;
-        // A parameter, whose value the engine need not check as it does with `let`.
-        let left = unit.ticks.then_some(left.as_str());
-        let globals = unit.globals.iter().copied().chain(left).collect::<Vec<_>>().join(", ");
+        let Names { define, import, exports, global, slot: slots, tick, left, big, .. } = &unit.names;
+        // Parameters, whose values the engine need not check as it does with `let`.
+        let own = if unit.ticks { vec![left.as_str(), big.as_str()] } else { Vec::new() };
+        let globals = unit.globals.iter().copied().chain(own).collect::<Vec<_>>().join(", ");
         let (mut before, mut after) = (String::new(), String::new());
         // The inner function is called plainly, so that `this` is undefined whoever calls the factory, and how.
         let _ = write!(before, "({define} => (function ({import}, {exports}, {global}, {tick}) {{ \"use strict\"; ");
@@ -446,7 +446,7 @@ impl Seam {
                 let _ = write!(before, " {define}({exports}, {name}, () => {value});");
             }
         }
-        if let Some(left) = left.filter(|_| still) {
+        if still && unit.ticks {
             let _ = write!(after, " return () => {{ {left} = 0; }};");
         }
         let used = |slot: &usize| {

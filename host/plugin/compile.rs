@@ -139,6 +139,8 @@ pub(super) struct Names {
     /// Gives how many heavy operations may go by, and what is left of them.
     pub tick: String,
     pub left: String,
+    /// Holds what may be a BigInt while it is looked at.
+    pub big: String,
 }
 
 impl Names {
@@ -160,6 +162,7 @@ impl Names {
             config: unused("__config"),
             tick: unused("__tick"),
             left: unused("__left"),
+            big: unused("__big"),
         }
     }
 }

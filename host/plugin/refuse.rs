@@ -1,10 +1,10 @@
 //! What a source file may not contain, though the parser takes it: each with its place and the way out.
 
 use oxc::ast::ast::{
-    AccessorProperty, ArrowFunctionExpression, AssignmentExpression, AssignmentTarget, AwaitExpression, CallExpression,
-    Decorator, ExportSpecifier, Expression, ForOfStatement, Function, IdentifierReference, ImportDeclaration,
-    ModuleExportName, Program, PropertyDefinition, StaticBlock, TSExportAssignment, TSImportEqualsDeclaration,
-    TSModuleReference, VariableDeclaration, VariableDeclarationKind,
+    AccessorProperty, ArrowFunctionExpression, AssignmentExpression, AssignmentTarget, AwaitExpression, BigIntLiteral,
+    CallExpression, Decorator, ExportSpecifier, Expression, ForOfStatement, Function, IdentifierReference,
+    ImportDeclaration, ModuleExportName, Program, PropertyDefinition, RegExpLiteral, StaticBlock, TSExportAssignment,
+    TSImportEqualsDeclaration, TSModuleReference, VariableDeclaration, VariableDeclarationKind,
 };
 use oxc::ast_visit::{Visit, walk};
 use oxc::semantic::{Scoping, SymbolFlags};
@@ -22,6 +22,10 @@ const TOP_LEVEL_AWAIT: &str = "`await` outside of a function is not possible her
 
 /// Functions within functions: the engine's compiler calls itself for each.
 const MAX_FUNCTIONS: u32 = 500;
+
+/// Characters of a BigInt, and of a pattern: the engine takes a time for them that grows with their square.
+const MAX_DIGITS: u32 = 20_000;
+const MAX_PATTERN: u32 = 32 << 10;
 
 /// All refused forms in a program, and whether it is nested too deeply for what else is done with programs.
 pub(super) fn flaws(
@@ -102,6 +106,24 @@ impl<'a> Visit<'a> for Check<'_> {
                 format!(
                     "`{name}` is imported and cannot be assigned to: only the module that exports it can change it"
                 ),
+            );
+        }
+    }
+
+    fn visit_big_int_literal(&mut self, it: &BigIntLiteral<'a>) {
+        if it.span.size() > MAX_DIGITS {
+            self.refuse(
+                it.span,
+                format!("a BigInt of more than {MAX_DIGITS} characters: a BigInt has at most 65,536 bits"),
+            );
+        }
+    }
+
+    fn visit_reg_exp_literal(&mut self, it: &RegExpLiteral<'a>) {
+        if it.span.size() > MAX_PATTERN {
+            self.refuse(
+                it.span,
+                format!("a pattern of more than {MAX_PATTERN} characters: look for many words with a Set"),
             );
         }
     }

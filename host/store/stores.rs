@@ -7,7 +7,7 @@ use std::{fs, io};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::host_db::HostDb;
+use super::host_db::{HostDb, PlacedRow};
 use super::moving::{self, Role};
 use super::sqlite::files;
 use super::{Database, Notice, StoreError, postgres};
@@ -310,6 +310,44 @@ impl Stores {
         // A second look finds the same.
         let _same = self.left.set(unknown.filter(moved).collect());
         Ok(())
+    }
+}
+
+impl Stores {
+    /// Has the databases of `[stores]` belong to the default one, and refuses those that belong to another or are not the
+    /// ones that have the data of `loaded` plugins. One that is away is looked at when it is back.
+    ///
+    /// # Errors
+    /// A sentence for the operator; when the default database fails.
+    pub fn settle(&self, host: &Arc<HostDb>, loaded: &BTreeSet<&str>) -> Result<(), String> {
+        let unread = |error: StoreError| error.to_string();
+        let mut placed = BTreeSet::new();
+        for (server, plugins) in self.servers() {
+            if matches!(&self.default, Place::Server(default) if Arc::ptr_eq(default, &server)) {
+                continue;
+            }
+            server.belongs_to(host.clone());
+            placed.extend(plugins.iter().copied());
+            for plugin in plugins.into_iter().filter(|plugin| loaded.contains(plugin)) {
+                match postgres::claim(&server, plugin) {
+                    Ok(None) => {}
+                    Ok(Some(refusal)) => return Err(refusal),
+                    Err(error) => {
+                        tracing::warn!("{plugin}: {error}");
+                        break;
+                    }
+                }
+            }
+        }
+        let here = |it: &PlacedRow| loaded.contains(it.plugin.as_str()) && !placed.contains(it.plugin.as_str());
+        let left = host.placed().map_err(unread)?.into_iter().find(here);
+        left.map_or(Ok(()), |PlacedRow { plugin, place, .. }| {
+            Err(format!(
+                "the data of {plugin} are in {place}, and the settings put it in the default store, where calls that were done \
+                 would be done again: name that place below [stores], or move them with `oncehost store copy {plugin} --from \
+                 URL`; if they are given up, `oncehost store adopt {plugin}` begins anew"
+            ))
+        })
     }
 }
 

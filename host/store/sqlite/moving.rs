@@ -14,7 +14,7 @@ use super::tx::Marks;
 use super::{Access, HOST_TABLES, Shared, StoreError, Tx, fault, host_db, open_versioned, opening, rows};
 use crate::query::Cell;
 use crate::schema::{ColumnType, HOST_PREFIX, ddl};
-use crate::store::moving::{COLUMNS, Found, Mark, NOT_COPIED, Shape, TABLE};
+use crate::store::moving::{COLUMNS, Found, Mark, NOT_COPIED, Shape, TABLE, is_beside};
 use crate::store::records::Cells;
 
 /// See [`crate::store::moving::peek`].
@@ -36,11 +36,6 @@ pub fn peek(path: &Path, closely: bool) -> Result<Found, StoreError> {
         }
     }
     Ok(Found { exists: true, is_ours, mark, filled })
-}
-
-/// Whether a table's rows say nothing about what was done.
-fn is_beside(name: &str) -> bool {
-    NOT_COPIED.contains(&name) || name == "_oncehost_schema"
 }
 
 pub(super) fn mark(connection: &Connection) -> rusqlite::Result<Option<Mark>> {
