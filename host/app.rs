@@ -141,6 +141,7 @@ impl App {
             metrics: metrics.clone(),
             committed: events.published.clone(),
             after: Arc::new(Committed(flows.clone())),
+            runtime: tokio::runtime::Handle::try_current().ok(),
         };
         let app = Arc::new(Self {
             settings,

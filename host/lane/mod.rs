@@ -52,6 +52,8 @@ pub struct LaneSettings {
     /// Told after each commit.
     pub committed: Arc<Nudges>,
     pub after: Arc<dyn AfterCommit>,
+    /// Where the replies of a group are sent, so that the thread of the lane need not wake each caller itself.
+    pub runtime: Option<tokio::runtime::Handle>,
 }
 
 /// An invocation on its way through a lane.

@@ -6,7 +6,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use super::group::{Parted, commit_together};
 use super::queue::{Queue, Taken};
 use super::watchdog::Desk;
-use super::{Broken, Door, Job, Lane, Reply, Work, lock, spawn};
+use super::{Answer, Broken, Door, Job, Lane, Reply, Work, lock, spawn};
 use crate::failure::Failure;
 use crate::invoke::{self, Invocation};
 use crate::lane::kept::KeptEngine;
@@ -126,7 +126,9 @@ impl Writer {
             crate::crash_point!("before-replies");
             alone = alone.saturating_sub(1) + turn.alone;
             let wakes = turn.wakes();
-            answer(desk, turn.replies);
+            // What nobody else holds is then put away where the replies are sent.
+            drop(group);
+            answer(desk, turn.replies, self.lane.settings.runtime.as_ref());
             if let Some(wakes) = wakes {
                 self.lane.settings.after.committed(&self.lane.plugin, wakes);
             }
@@ -212,7 +214,7 @@ impl Writer {
 }
 
 /// Takes the jobs at these places from the backlog and sends their replies.
-fn answer(desk: &Desk, replies: Vec<(usize, Reply)>) {
+fn answer(desk: &Desk, replies: Vec<(usize, Reply)>, runtime: Option<&tokio::runtime::Handle>) {
     let mut replies = replies.into_iter().peekable();
     let mut answered = Vec::new();
     {
@@ -225,8 +227,14 @@ fn answer(desk: &Desk, replies: Vec<(usize, Reply)>) {
             }
         }
     }
-    for (job, reply) in answered {
-        job.reply.send(reply);
+    // To wake one that wakes the others costs less than to wake them all from here; one or two get it sooner so.
+    let elsewhere = runtime.filter(|_| answered.len() > 2);
+    let here = |(job, _): &(Job, Reply)| elsewhere.is_none() || matches!(job.reply, Answer::Host(_));
+    let (here, there): (Vec<_>, Vec<_>) = answered.into_iter().partition(here);
+    let send = |answered: Vec<(Job, Reply)>| answered.into_iter().for_each(|(job, reply)| job.reply.send(reply));
+    send(here);
+    if let Some(runtime) = elsewhere.filter(|_| !there.is_empty()) {
+        runtime.spawn(async move { send(there) });
     }
 }
 
