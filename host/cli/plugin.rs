@@ -7,10 +7,11 @@ use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 
 use super::{Fail, given, items, local, print, text};
+use crate::app::{check_data, unread};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
-use crate::http;
 use crate::plugin::{Fault, Registry};
+use crate::{http, serve};
 
 /// Plugins: what is loaded and what is broken
 #[derive(Debug, Args)]
@@ -57,10 +58,16 @@ async fn found(settings: Settings) -> Result<Json, Fail> {
     if let Some(answer) = local::ask(&settings.data, local::request("GET", "/admin/plugins", None)?).await? {
         return answer.json();
     }
-    // What would be loaded needs no data, and makes none.
+    if check_data(&settings).is_ok() {
+        let app = serve::open_for_command(settings)?;
+        let found = http::admin::plugins(&app.registry());
+        app.close().await;
+        return Ok(found);
+    }
+    // Where there are no data, none are made to look at plugins.
     let given = Arc::new(settings.given_settings);
     let registry = Registry::load_given(&settings.plugins, SystemClock.now(), given);
-    let registry = registry.map_err(|error| crate::app::unread(&settings.plugins, &error))?;
+    let registry = registry.map_err(|error| unread(&settings.plugins, &error))?;
     Ok(http::admin::plugins(&registry))
 }
 

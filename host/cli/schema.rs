@@ -137,7 +137,8 @@ fn make_host_db(settings: &Settings) -> Result<(), Fail> {
         let text = format!("--allow-destructive {HOST_DB}: it is there, or there is nothing beside it; leave this out");
         return Err(Fail::Usage(text));
     }
-    Ok(drop(stores.host_db()?))
+    let _made = stores.host_db()?;
+    Ok(())
 }
 
 fn show(step: &Mutex<String>, Progress { plugin, step: number, steps, why }: &Progress) {

@@ -102,3 +102,10 @@ fn origins_are_a_list_of_scheme_host_and_port() {
         assert!(env("ONCEHOST_ORIGINS", wrong).unwrap_err().contains("is no origin"), "{wrong}");
     }
 }
+
+#[test]
+fn every_setting_is_documented() {
+    let documented = include_str!("../../docs/operations.md");
+    let missing: Vec<_> = names().into_iter().filter(|name| !documented.contains(&format!("`{name}`"))).collect();
+    assert_eq!(missing, [""; 0]);
+}

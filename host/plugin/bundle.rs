@@ -7,9 +7,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
-use oxc_sourcemap::{SourceMap, Token};
+use oxc_sourcemap::SourceMap;
 
-use super::compile::{Compiled, Request, Source, Unit, compile_file};
+use super::compile::{Compiled, Request, Source, Unit, compile_file, one_line_down};
 use super::resolve::{Resolver, package_name};
 use super::seam::{Exported, Seam, quoted};
 use super::{Code, Fault, Module, files};
@@ -91,7 +91,7 @@ impl<'p> Bundler<'p> {
             return *index;
         }
         let shown = shown(path.strip_prefix(self.resolver.root()).unwrap_or(path));
-        let (source, Compiled { unit, flaws, requests }) = match read(path) {
+        let (source, Compiled { unit, flaws, requests }) = match files::source(path) {
             Ok(source) => {
                 let compiled = compile_file(path, &shown, &source);
                 (source, compiled)
@@ -416,24 +416,7 @@ fn module(plugin: &str, file: File, seam: &Seam) -> Module {
     Module { path, js, map, source: file.source, imports, whole: seam.whole, global, still: seam.still }
 }
 
-fn one_line_down(map: SourceMap<'static>) -> SourceMap<'static> {
-    let mut parts = map.into_parts();
-    let down = |token: &Token| {
-        let (source, name) = (token.get_source_id(), token.get_name_id());
-        let line = token.get_dst_line() + 1;
-        Token::new(line, token.get_dst_col(), token.get_src_line(), token.get_src_col(), source, name)
-    };
-    parts.tokens = parts.tokens.iter().map(down).collect();
-    parts.token_chunks = None;
-    SourceMap::from_parts(parts)
-}
-
 fn shown(path: &Path) -> String {
     let parts: Vec<_> = path.components().map(|part| part.as_os_str().to_string_lossy()).collect();
     parts.join("/")
-}
-
-fn read(path: &Path) -> Result<String, String> {
-    let bytes = files::content(path).map_err(|error| format!("cannot be read: {error}"))?;
-    String::from_utf8(bytes).map_err(|_| "is not UTF-8 text: save it as UTF-8".to_owned())
 }

@@ -21,7 +21,7 @@ use oxc::semantic::{Scoping, SemanticBuilder};
 use oxc::span::SourceType;
 use oxc::syntax::module_record::{ExportExportName, ModuleRecord};
 use oxc::transformer::{TransformOptions, Transformer};
-use oxc_sourcemap::SourceMap;
+use oxc_sourcemap::{SourceMap, Token};
 
 use super::refuse;
 use super::rewrite;
@@ -360,6 +360,19 @@ fn print(program: &Program<'_>) -> (String, SourceMap<'static>) {
     // The module keeps its source itself.
     parts.source_contents.clear();
     (printed.code, SourceMap::from_parts(parts))
+}
+
+/// The same positions one line further down.
+pub(super) fn one_line_down(map: SourceMap<'static>) -> SourceMap<'static> {
+    let mut parts = map.into_parts();
+    let down = |token: &Token| {
+        let (source, name) = (token.get_source_id(), token.get_name_id());
+        let line = token.get_dst_line() + 1;
+        Token::new(line, token.get_dst_col(), token.get_src_line(), token.get_src_col(), source, name)
+    };
+    parts.tokens = parts.tokens.iter().map(down).collect();
+    parts.token_chunks = None;
+    SourceMap::from_parts(parts)
 }
 
 /// All names that the source exports, types and values alike.

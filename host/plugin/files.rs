@@ -29,6 +29,12 @@ pub(super) fn text(path: &Path) -> io::Result<String> {
     String::from_utf8(content(path)?).map_err(|_| io::Error::other("it is not UTF-8 text; save it as UTF-8"))
 }
 
+/// The same of a source file, in words that go on after its name.
+pub(super) fn source(path: &Path) -> Result<String, String> {
+    let bytes = content(path).map_err(|error| format!("cannot be read: {error}"))?;
+    String::from_utf8(bytes).map_err(|_| "is not UTF-8 text: save it as UTF-8".to_owned())
+}
+
 /// All `.ts` files below `root/kind`, in the order of their names.
 pub(super) fn find(root: &Path, folder: &str, kind: &str, faults: &mut Vec<Fault>) -> Vec<SourceFile> {
     let mut search = Search { root, folder, faults, found: Vec::new() };

@@ -119,8 +119,10 @@ impl Stores {
     /// # Errors
     /// When the folder cannot be read.
     pub fn tell_of_empty(&self) -> Result<(), StoreError> {
-        for plugin in self.plugins()? {
-            if let Database::Sqlite(path) = self.plugin(&plugin)
+        let there = if self.is_shared() { Vec::new() } else { self.by_default()? };
+        let all: BTreeSet<&String> = there.iter().chain(self.placed.keys()).collect();
+        for plugin in all {
+            if let Database::Sqlite(path) = self.plugin(plugin)
                 && let Err(error) = files::refuse_empty(&path)
             {
                 tracing::error!(plugin, "{error}");

@@ -166,7 +166,8 @@ fn is_plain(part: &Json) -> bool {
     let known = ["type", "properties", "required", "description"];
     let says_more = |(key, value): (&String, &Json)| {
         // What other members are; that there are none is for `opened` to take out first.
-        !known.contains(&key.as_str()) && !(key == "additionalProperties" && value.is_object())
+        let others = key == "additionalProperties" && value.is_object();
+        !(others || known.contains(&key.as_str()))
     };
     is_object(part) && !part.as_object().is_some_and(|members| members.iter().any(says_more))
 }
