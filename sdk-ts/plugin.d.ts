@@ -438,23 +438,14 @@ declare global {
     ): Result<{ readonly eventId: string; readonly already: boolean }>
   }
 
-  /** Structured log lines, with plugin, action and invocation. */
-  const console: {
-    debug(...values: unknown[]): void
-    log(...values: unknown[]): void
-    info(...values: unknown[]): void
-    warn(...values: unknown[]): void
-    error(...values: unknown[]): void
-    /** A line of level `debug` with the place it is called from. */
-    trace(...values: unknown[]): void
-    /** A line of level `error`, where `condition` does not hold. */
+  /** Structured log lines, with plugin, action and invocation. Lines from `group` to `groupEnd` are indented. */
+  const console: Record<
+    'debug' | 'log' | 'info' | 'warn' | 'error' | 'trace' | 'group' | 'groupCollapsed',
+    (...values: unknown[]) => void
+  > & {
     assert(condition?: boolean, ...values: unknown[]): void
     dir(value: unknown): void
-    /** Rows and columns of text, for an array or an object of records. */
     table(data: unknown, columns?: readonly string[]): void
-    /** Lines until `groupEnd` are indented. */
-    group(...values: unknown[]): void
-    groupCollapsed(...values: unknown[]): void
     groupEnd(): void
     count(label?: string): void
     countReset(label?: string): void
