@@ -224,7 +224,7 @@ async fn add(app: &Arc<App>, plugin: &str, new: Vec<NewDelivery>) -> Result<(), 
     let mut tries = 1;
     loop {
         let new = new.clone();
-        let add = move |tx: &_| new.iter().try_for_each(|new| deliveries::add(tx, new, now).map(drop));
+        let add = move |tx: &_| deliveries::add_all(tx, &new, now);
         let added = app.lane(plugin).exclusive(move |shared| shared.transact(add)).await?;
         let spread = ids::digest(&[&app.events.house.me, plugin, &tries.to_string()])[0];
         match (added, CONFLICTS.pause(tries, f64::from(spread) / f64::from(u8::MAX))) {

@@ -27,9 +27,14 @@ const MAX_FUNCTIONS: u32 = 500;
 const MAX_DIGITS: u32 = 20_000;
 const MAX_PATTERN: u32 = 32 << 10;
 
-/// All refused forms in a program.
-pub(super) fn flaws(program: &Program<'_>, scoping: &Scoping, record: &ModuleRecord<'_>, package: bool) -> Vec<Flaw> {
-    let mut check = Check { scoping, flaws: Vec::new(), package, depth: 0 };
+/// All refused forms in a program, and whether it is nested too deeply for what else is done with programs.
+pub(super) fn flaws(
+    program: &Program<'_>,
+    scoping: &Scoping,
+    record: &ModuleRecord<'_>,
+    package: bool,
+) -> (Vec<Flaw>, bool) {
+    let mut check = Check { scoping, flaws: Vec::new(), package, depth: 0, too_deep: false };
     check.visit_program(program);
     for import in &record.dynamic_imports {
         check.refuse(
@@ -41,7 +46,7 @@ pub(super) fn flaws(program: &Program<'_>, scoping: &Scoping, record: &ModuleRec
     for meta in &record.import_metas {
         check.refuse(*meta, "`import.meta` is not there: a plugin's code has no place on the disk");
     }
-    check.flaws
+    (check.flaws, check.too_deep)
 }
 
 /// Whether the file speaks CommonJS, given that it has no `import` or `export`.
@@ -56,6 +61,7 @@ struct Check<'s> {
     package: bool,
     /// How many functions (or class parts that run on their own) are around.
     depth: u32,
+    too_deep: bool,
 }
 
 impl Check<'_> {
@@ -78,6 +84,7 @@ impl Check<'_> {
         if self.depth <= MAX_FUNCTIONS {
             visit(self);
         } else if self.depth == MAX_FUNCTIONS + 1 {
+            self.too_deep = true;
             self.refuse(at, format!("more than {MAX_FUNCTIONS} functions within one another: nest less"));
         }
         self.depth -= 1;
