@@ -34,6 +34,7 @@ mod refuse;
 mod registry;
 mod resolve;
 mod rewrite;
+mod seam;
 mod shake;
 mod still;
 #[cfg(test)]
