@@ -81,3 +81,37 @@ fn counted_operators_give_what_the_language_says() {
         r#"["12",6,150,25,4,{"x":2.25},4,-390625,"100",102,"100",1,"number",1,2,50,null,3,1]"#,
     );
 }
+
+#[test]
+fn literals_that_take_the_engine_long_are_refused() {
+    for (literal, said) in [
+        (format!("{}n", "9".repeat(20_001)), "a BigInt of more than 20000 characters"),
+        (format!("/{}/", "a|".repeat(17_000)), "a pattern of more than 32768 characters"),
+    ] {
+        let bundle = bundle(&[("a.ts", &format!("export const x = {literal}\nexport function handle() {{}}"))]);
+        assert!(bundle.faults.iter().any(|fault| fault.message.contains(said)), "{:?}", bundle.faults);
+    }
+}
+
+#[test]
+fn a_bigint_that_an_operator_makes_has_a_most() {
+    for body in [
+        "let x: any = 3n; for (;;) x *= x",
+        "let x: any = 3n, n: any = 5n; for (;;) { try { x = x ** n } catch {} }",
+        "const o: any = { x: 1n }, n: any = 9999n; for (;;) o.x <<= n",
+        "let x: any = 1n, n: any = -65537n; return x >> n",
+        "const f = (a: any, b: any) => a * b; let x = 3n; for (;;) x = f(x, x)",
+    ] {
+        let bundle = bundle(&[("a.ts", &format!("export function handle() {{ {body} }}"))]);
+        let ended = run_with(bundle.code, &RunLimits::default());
+        let said = matches!(&ended, Err(ScriptError::Limit { what, .. }) if what.contains("65,536 bits"));
+        assert!(said, "{body}: {ended:?}");
+    }
+    gives(
+        &[(
+            "a.ts",
+            "export function handle() { let x: any = 2n, n: any = 32767n; return [x ** n === 1n << n, (x ** n * x ** n).toString(16).length, 7 * 6 << 1, x << 3n, -8n >> 1n, 1e308 * 10 > 0] }",
+        )],
+        r#"[true,16384,84,"16","-4",true]"#,
+    );
+}

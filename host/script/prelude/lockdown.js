@@ -26,6 +26,10 @@
       if (typeof name === "string" && !kept.has(name)) remove(globalThis, name);
     }
 
+    // A text that goes into JSON as it is: nothing that the host writes knows of it.
+    remove(JSON, "rawJSON");
+    remove(JSON, "isRawJSON");
+
     // Context-wide state behind accessors, and a way to the functions on the stack.
     remove(Error, "prepareStackTrace");
     remove(Error, "stackTraceLimit");
