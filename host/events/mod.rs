@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedMutexGuard, watch};
+use tokio::sync::{Notify, OwnedMutexGuard, watch};
 
 use crate::app::{self, App};
 use crate::clock::{Millis, millis};
@@ -31,6 +31,7 @@ mod rounds;
 mod schedule;
 pub mod stream;
 pub mod subscriptions;
+mod under_way;
 
 pub use clear::clear;
 use ingest::Accepting;
@@ -54,6 +55,8 @@ pub struct Events {
     pub published: Arc<Nudges>,
     /// Plugins for whom a delivery may be due.
     arrived: Nudges,
+    /// Told when deliveries arrived for a plugin that is delivered to just now.
+    more: Notify,
     /// The last position that browsers can hear.
     heard: watch::Sender<i64>,
     /// Whether streams are to end.
@@ -66,7 +69,7 @@ pub struct Events {
     turns: Mutex<BTreeMap<(Round, String), Turn>>,
     readers: Mutex<BTreeMap<String, Reader>>,
     /// By plugin.
-    last_turns: Mutex<BTreeMap<String, delivery::LastTurns>>,
+    last_turns: Mutex<BTreeMap<String, under_way::LastTurns>>,
 }
 
 type Turn = Arc<tokio::sync::Mutex<()>>;
@@ -106,6 +109,7 @@ impl Events {
         Ok(Self {
             published: Arc::default(),
             arrived: Nudges::default(),
+            more: Notify::new(),
             heard,
             ending: watch::channel(false).0,
             house,
@@ -148,11 +152,11 @@ impl Events {
         turn.lock_owned().await
     }
 
-    fn last_turns(&self, name: &str) -> delivery::LastTurns {
+    fn last_turns(&self, name: &str) -> under_way::LastTurns {
         lock(&self.last_turns).get(name).cloned().unwrap_or_default()
     }
 
-    fn set_last_turns(&self, name: &str, turns: delivery::LastTurns) {
+    fn set_last_turns(&self, name: &str, turns: under_way::LastTurns) {
         lock(&self.last_turns).insert(name.to_owned(), turns);
     }
 

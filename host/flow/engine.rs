@@ -171,7 +171,7 @@ impl Flows {
                 let taken = workflow::take_due(tx, &going, &self.round)?;
                 moved |= !taken.wakes.is_empty();
                 wakes.add(taken.wakes);
-                (next, starved) = (taken.next, taken.starved);
+                (next, starved) = (taken.next, !taken.starved.is_empty());
             }
             let troubled = if new { Some(workflows::troubled(tx)?) } else { None };
             Ok::<_, Failure>((wakes, moved, next, starved, troubled))
@@ -195,7 +195,7 @@ impl Flows {
             // As it stands after all that.
             app.metrics.plugin(plugin).troubled(&troubled);
         }
-        if starved && self.desk.has_room() {
+        if starved && self.desk.has_plenty() {
             self.nudge(plugin);
         }
         Ok(Looked { moved })
@@ -305,7 +305,7 @@ impl Flows {
 fn settle(tx: &Tx, going: &Going<'_>, tried: &Unsettled) -> Result<Wakes, Failure> {
     let claimed = &tried.claimed;
     let settled = match &tried.error {
-        Some(error) => workflow::failed(tx, going, claimed, error, true),
+        Some(error) => workflow::failed(tx, going, claimed, error),
         None => {
             let (attempt, step) = (claimed.attempt, &claimed.step().id);
             let of = Try { workflow: claimed.facts.id, step, owner: &going.desk.owner, attempt };

@@ -19,8 +19,11 @@ use super::notices::Notices;
 use super::{StoreError, errors};
 
 /// The host's own tables in a plugin's schema, and those that belong to no plugin: a step a version.
-pub(super) const PLUGIN_TABLES: [&str; 2] =
-    [include_str!("../../../schema/postgres/0001_host.sql"), include_str!("../../../schema/postgres/0002_turns.sql")];
+pub(super) const PLUGIN_TABLES: [&str; 3] = [
+    include_str!("../../../schema/postgres/0001_host.sql"),
+    include_str!("../../../schema/postgres/0002_turns.sql"),
+    include_str!("../../../schema/postgres/0003_details.sql"),
+];
 const HOST_TABLES: [&str; 4] = [
     include_str!("../../../schema/postgres/host/0001_tokens.sql"),
     include_str!("../../../schema/postgres/host/0002_events.sql"),

@@ -26,11 +26,12 @@ pub mod steps;
 pub mod workflows;
 
 /// The host's own tables, a step a version: `PRAGMA user_version` is the number of steps that were applied.
-const HOST_TABLES: [&str; 4] = [
+const HOST_TABLES: [&str; 5] = [
     include_str!("../../../schema/sqlite/0001_host.sql"),
     include_str!("../../../schema/sqlite/0002_flows.sql"),
     include_str!("../../../schema/sqlite/0003_events.sql"),
     include_str!("../../../schema/sqlite/0004_turns.sql"),
+    include_str!("../../../schema/sqlite/0005_details.sql"),
 ];
 
 /// How long a statement waits for another process that holds a lock (a backup tool, a shell).
