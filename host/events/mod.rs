@@ -11,8 +11,10 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, OwnedMutexGuard, watch};
 
 use crate::app::{self, App};
+use crate::backoff::Retry;
 use crate::clock::{Millis, millis};
 use crate::failure::Failure;
+use crate::ids;
 use crate::nudge::Nudges;
 use crate::plugin::Registry;
 use crate::store::host_db::HostDb;
@@ -231,6 +233,37 @@ async fn change<R: Send + 'static>(
     work: impl FnMut(&Tx) -> Result<R, StoreError> + Send + 'static,
 ) -> Result<R, Failure> {
     Ok(app.lane(name).exclusive(move |shared| shared.transact(work)).await??)
+}
+
+/// The same for changes that rest on nothing but what they name, as claims do ([`Shared::adjust`]).
+async fn adjust<R: Send + 'static>(
+    app: &Arc<App>,
+    name: &str,
+    work: impl FnMut(&Tx) -> Result<R, StoreError> + Send + 'static,
+) -> Result<R, Failure> {
+    Ok(app.lane(name).exclusive(move |shared| shared.adjust(work)).await??)
+}
+
+/// Tries of what runs into what the plugin writes, after those that the database makes at once.
+const CONFLICTS: Retry = Retry { max_attempts: 8, initial_ms: 10, factor: 2.0, max_ms: 250 };
+
+/// Changes a plugin's database as [`change`] does; what runs into others is tried again soon.
+async fn change_beside_others<R: Send + 'static>(
+    app: &Arc<App>,
+    name: &str,
+    work: impl Fn(&Tx) -> Result<R, StoreError> + Send + Sync + 'static,
+) -> Result<R, Failure> {
+    let (work, mut tries) = (Arc::new(work), 1);
+    loop {
+        let work = work.clone();
+        let changed = app.lane(name).exclusive(move |shared| shared.transact(|tx| work(tx))).await?;
+        let spread = ids::digest(&[&app.events.house.me, name, &tries.to_string()])[0];
+        match (changed, CONFLICTS.pause(tries, f64::from(spread) / f64::from(u8::MAX))) {
+            (Err(StoreError::Gone(_)), Some(pause)) => tokio::time::sleep(pause).await,
+            (changed, _) => return Ok(changed?),
+        }
+        tries += 1;
+    }
 }
 
 /// Does what waits for the disk on a thread that may wait.

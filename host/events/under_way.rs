@@ -9,7 +9,7 @@ use std::time::Duration;
 use tokio::task::JoinSet;
 use tokio::time::Instant;
 
-use super::{Round, after, awaited, change, delivery, look, schedule, subscriptions};
+use super::{Round, adjust, after, awaited, change_beside_others, delivery, look, schedule, subscriptions};
 use crate::app::App;
 use crate::backoff::Retry;
 use crate::clock::{Millis, millis};
@@ -197,7 +197,7 @@ impl<'a> UnderWay<'a> {
                 deliveries::recover(tx, lost, &text, next, now)
             })
         };
-        change(self.app, self.name, recover).await
+        change_beside_others(self.app, self.name, recover).await
     }
 
     /// Claims what is due: of each subscription, beginning with another one each time, a fair share.
@@ -219,7 +219,7 @@ impl<'a> UnderWay<'a> {
             claiming.go(tx, &wanted, room)?;
             Ok((claiming.claimed, claiming.turns, claiming.alone))
         };
-        let (claimed, turns, alone) = change(app, self.name, claim).await?;
+        let (claimed, turns, alone) = adjust(app, self.name, claim).await?;
         app.events.set_last_turns(self.name, turns);
         self.alone = alone;
         Ok(claimed)
@@ -301,10 +301,9 @@ impl<'a> UnderWay<'a> {
     async fn extend(&self) {
         let until = after(self.app.clock.now(), self.app.settings.lease);
         let holds: Vec<Hold> = self.holds.values().map(|(hold, _)| hold.clone()).collect();
-        // A few at a time: where each run has a transaction of its own, one that ends just now would have all others
-        // fail with it.
+        // A few at a time: one that ends just now has the others wait for it.
         for some in holds.chunks(8).map(<[Hold]>::to_vec) {
-            if let Err(failure) = change(self.app, self.name, move |tx| deliveries::extend(tx, &some, until)).await {
+            if let Err(failure) = adjust(self.app, self.name, move |tx| deliveries::extend(tx, &some, until)).await {
                 tracing::warn!(plugin = self.name, "deliveries under way could not be held for longer: {failure}");
             }
         }
@@ -317,12 +316,13 @@ impl<'a> UnderWay<'a> {
             return Ok(());
         }
         let now = self.app.clock.now();
-        let note = move |tx: &Tx| {
+        let note = move |tx: &Tx, failed: &[(Hold, Retry, InvokeError)]| {
             let mut dead = 0;
-            for (hold, retry, error) in &failed {
+            for (hold, retry, error) in failed {
                 let next = match error {
                     InvokeError::Discard { .. } => Next::Dead,
-                    InvokeError::Failure(failure) if failure.code == Code::Overloaded => {
+                    // Neither the event nor its handler is to blame.
+                    InvokeError::Failure(failure) if matches!(failure.code, Code::Overloaded | Code::Unavailable) => {
                         Next::Uncounted(after(now, NO_ROOM))
                     }
                     InvokeError::Failure(_) | InvokeError::Business { .. } => next(retry, hold, now),
@@ -333,9 +333,19 @@ impl<'a> UnderWay<'a> {
             }
             Ok((failed.len() - dead, dead))
         };
-        let (again, dead) = change(self.app, self.name, note).await?;
-        self.app.metrics.delivered(self.name, "failed", again);
-        self.app.metrics.delivered(self.name, "dead", dead);
+        // The end of one that goes in turn rests on who stands behind it.
+        let (in_turn, free): (Vec<_>, Vec<_>) = failed.into_iter().partition(|(hold, ..)| hold.in_turn);
+        let mut ended = Vec::new();
+        if !free.is_empty() {
+            ended.push(adjust(self.app, self.name, move |tx| note(tx, &free)).await?);
+        }
+        if !in_turn.is_empty() {
+            ended.push(change_beside_others(self.app, self.name, move |tx| note(tx, &in_turn)).await?);
+        }
+        for (again, dead) in ended {
+            self.app.metrics.delivered(self.name, "failed", again);
+            self.app.metrics.delivered(self.name, "dead", dead);
+        }
         Ok(())
     }
 }

@@ -155,7 +155,7 @@ impl Flows {
             (state.unsettled.remove(plugin).unwrap_or_default(), !state.known.contains(plugin))
         };
         let has = |uses: &Uses| loaded.as_ref().is_some_and(|loaded| bindings::has(loaded, uses));
-        let going = Going { desk: &self.desk, plugin, has: &has, now };
+        let going = Going { desk: &self.desk, plugin, has: &has, claimed: 0, now };
         let looked = shared.transact(|tx| {
             let mut wakes = Wakes::default();
             let mut moved = !unsettled.is_empty();
@@ -212,9 +212,9 @@ impl Flows {
             let (desk, clock) = (self.desk.clone(), app.clock.clone());
             let renew = move |shared: &Shared| {
                 let now = clock.now();
-                // A few at a time: where many hosts write, one that ends just now would have all others fail with it.
+                // A few at a time: one that ends just now has the others wait for it.
                 for some in claimed.chunks(16) {
-                    let renewed = shared.transact(|tx| {
+                    let renewed = shared.adjust(|tx| {
                         some.iter().try_for_each(|claimed| {
                             let (attempt, step) = (claimed.attempt, &claimed.step().id);
                             let of = Try { workflow: claimed.facts.id, step, owner: &desk.owner, attempt };
@@ -257,7 +257,7 @@ impl Flows {
         now: Millis,
     ) -> Result<Wakes, Failure> {
         let has = |uses: &Uses| bindings::has(plugin, uses);
-        let going = Going { desk: &self.desk, plugin: &plugin.id, has: &has, now };
+        let going = Going { desk: &self.desk, plugin: &plugin.id, has: &has, claimed: 0, now };
         let kind = event["type"].as_str().unwrap_or_default();
         workflow::satisfy(tx, &going, &self.round, tenant, kind, event)
     }

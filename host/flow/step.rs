@@ -37,7 +37,7 @@ struct StepCause {
 impl StepCause {
     fn going<R>(&self, now: Millis, go: impl FnOnce(&Going<'_>) -> R) -> R {
         let has = |uses: &Uses| bindings::has(&self.plugin, uses);
-        go(&Going { desk: &self.desk, plugin: &self.plugin.id, has: &has, now })
+        go(&Going { desk: &self.desk, plugin: &self.plugin.id, has: &has, claimed: 0, now })
     }
 }
 

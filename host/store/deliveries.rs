@@ -135,7 +135,8 @@ verbs! { deliveries:
     /// When the database fails.
     pub fn claim(tx, wanted: Wanted<'_>, now: Millis) -> (Vec<Claimed>, bool);
 
-    /// How many deliveries of a subscription are claimed at the moment, by whomever.
+    /// How many deliveries of a subscription are claimed at the moment, by whomever. Nobody else counts them until this
+    /// transaction ends.
     ///
     /// # Errors
     /// When the database fails.

@@ -280,7 +280,8 @@ impl<'m> Move<'m> {
     /// Born claimed where this host has room: it then begins at once, without another transaction.
     fn claim_or_leave(&mut self, index: usize, step: &Step, view: &View<'_>) -> Result<(), StoreError> {
         let (desk, now) = (self.going.desk, self.going.now);
-        if !desk.has_room(self.going.plugin, &self.facts.tenant, &self.wakes.claimed) {
+        let beside = self.going.claimed + self.wakes.claimed.len();
+        if !desk.has_room(self.going.plugin, &self.facts.tenant, beside, beside) {
             return self.write(step, "ready", Some(now), Ok(None));
         }
         let due = Some(now.saturating_add(desk.lease));

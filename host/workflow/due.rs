@@ -226,7 +226,9 @@ fn run(
         let error = missing(step, going.plugin);
         return trouble("blocked", Some(blocked_until(going, row)), &error, State::Failing);
     }
-    if !going.desk.has_room(going.plugin, &facts.tenant, &taken.wakes.claimed) {
+    let beside = &taken.wakes.claimed;
+    let own = beside.iter().filter(|claimed| claimed.facts.tenant == facts.tenant).count();
+    if !going.desk.has_room(going.plugin, &facts.tenant, own, beside.len()) {
         taken.starved.insert(facts.tenant.clone());
         return Ok(Wakes::default());
     }

@@ -214,12 +214,12 @@ impl Desk {
         self.places().open = false;
     }
 
-    /// Whether it would take one more step of a tenant's, beside those of the plugin that are about to be taken.
-    pub fn has_room(&self, plugin: &str, tenant: &str, beside: &[Claimed]) -> bool {
-        let own = beside.iter().filter(|claimed| claimed.facts.tenant == tenant).count();
+    /// Whether it would take one more step of a tenant's, beside those that the same transaction is about to take: so many
+    /// of the tenant's own, and in all.
+    pub fn has_room(&self, plugin: &str, tenant: &str, own: usize, all: usize) -> bool {
         let places = self.places();
         let few = places.of(plugin, tenant) + own < FEW;
-        places.open && places.taken + beside.len() < if few { MOST_CLAIMED } else { MOST_CLAIMED - KEPT }
+        places.open && places.taken + all < if few { MOST_CLAIMED } else { MOST_CLAIMED - KEPT }
     }
 
     /// Counts a step that it has taken.
@@ -261,6 +261,8 @@ pub struct Going<'g> {
     pub plugin: &'g str,
     /// Whether the plugin has a script, or an action, of this name now.
     pub has: &'g dyn Fn(&definition::Uses) -> bool,
+    /// Steps of the same tenant that the transaction has claimed before.
+    pub claimed: usize,
     pub now: Millis,
 }
 

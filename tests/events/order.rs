@@ -97,6 +97,8 @@ fn tenant_with_a_long_line_of_deliveries_keeps_no_other_waiting() {
             202
         );
         host.drain();
+        let open = host.rows("ear", "SELECT event_id, state, error FROM _oncehost_deliveries WHERE state <> 'done'");
+        assert!(open.is_empty(), "{open:?}");
         for (table, by) in [("heard", "substr(id, 37)"), ("also", "id")] {
             let order = host.rows("ear", &format!("SELECT tenant_id FROM {table} ORDER BY {by}"));
             assert_eq!(order.len(), 401, "{table}");

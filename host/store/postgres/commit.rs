@@ -42,6 +42,7 @@ impl Tx {
         let begins = slot.stage == Stage::Wanted;
         self.connected(&mut slot)?;
         let pending = std::mem::take(&mut slot.pending);
+        let begin_text = self.begin_text(&slot);
         let Some(client) = &slot.client else { return Err(gone()) };
         let sent = self.wait(async {
             let mut prepared = Vec::with_capacity(pending.len());
@@ -49,7 +50,7 @@ impl Tx {
                 prepared.push(client.prepare_cached(&deferred.text).await.map_err(Sent::Before)?);
             }
             if begins {
-                client.batch_execute(self.begin_text()).await.map_err(Sent::Before)?;
+                client.batch_execute(begin_text).await.map_err(Sent::Before)?;
             }
             crate::crash_point!("before-commit-is-sent");
             let statements = pending.iter().zip(&prepared);

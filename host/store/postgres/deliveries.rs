@@ -3,7 +3,7 @@
 
 use tokio_postgres::Row;
 
-use super::{StoreError, Tx, count, get, instant, many, marks, most, number, optional, text};
+use super::{StoreError, Tx, count, get, instant, many, marks, most, number, number_of, optional, text};
 use crate::clock::Millis;
 use crate::query::Cell;
 use crate::store::deliveries::{Claimed, Hold, Lost, NewDelivery, Next, Wanted, in_turns};
@@ -116,8 +116,11 @@ fn claimed(row: &Row) -> Result<Claimed, StoreError> {
     })
 }
 
-/// How many deliveries of a subscription are claimed at the moment, by whomever.
+/// How many deliveries of a subscription are claimed at the moment, by whomever. Nobody else counts them until this
+/// transaction ends.
 pub fn running(tx: &Tx, subscription: &str) -> Result<usize, StoreError> {
+    let lock = number_of(&["oncehost", "count", &tx.shared.plugin, subscription]);
+    tx.query("SELECT pg_advisory_xact_lock($1)", &[number(lock)])?;
     let sql = format!("SELECT count(*) FROM {} WHERE state = 'running' AND subscription = $1", table(tx));
     let counted = tx.query(&sql, &[text(subscription)])?;
     let counted: i64 = counted.first().map_or(Ok(0), |row| get(row, 0))?;

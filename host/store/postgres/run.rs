@@ -30,10 +30,10 @@ impl Tx {
         let mut slot = self.slot()?;
         self.connected(&mut slot)?;
         let begins = slot.stage == Stage::Wanted;
+        let (careful, begin_text) = (slot.careful, self.begin_text(&slot));
         let Some(client) = &slot.client else { return Err(gone()) };
-        let careful = slot.careful;
         let ran = self.wait(async {
-            let mut first = if begins { self.begin_text().to_owned() } else { String::new() };
+            let mut first = if begins { begin_text.to_owned() } else { String::new() };
             if careful {
                 first.push_str("; SAVEPOINT call");
                 client.batch_execute(first.trim_start_matches("; ")).await?;
