@@ -35,7 +35,7 @@ pub(super) struct File {
     /// `None` where the file has faults of its own.
     pub unit: Option<Unit>,
     /// The files that the unit's requests mean; `None` where there is a fault instead.
-    slots: Vec<Option<usize>>,
+    pub(super) slots: Vec<Option<usize>>,
 }
 
 /// All modules of a plugin, and what is wrong with them.
@@ -182,6 +182,7 @@ impl<'p> Bundler<'p> {
         let mut seams = Vec::with_capacity(self.files.len());
         let whole = self.whole();
         let asked = self.asked();
+        let still = self.still(&whole);
         for (index, asked) in asked.iter().enumerate() {
             let before = self.faults.len();
             self.check_imports(index);
@@ -196,7 +197,7 @@ impl<'p> Bundler<'p> {
             let seam = file
                 .unit
                 .as_ref()
-                .map(|unit| Seam::new(unit, &values, settles, whole.contains(&index), asked.is_some()));
+                .map(|unit| Seam::new(unit, &values, settles, whole.contains(&index), asked.is_some(), still[index]));
             seams.push(seam.unwrap_or_default());
             exports.push(values.into_keys().collect());
         }
@@ -217,7 +218,7 @@ impl<'p> Bundler<'p> {
     }
 
     /// Whether a file imports itself, through others or not.
-    fn is_in_cycle(&self, index: usize) -> bool {
+    pub(super) fn is_in_cycle(&self, index: usize) -> bool {
         let mut seen = BTreeSet::new();
         let mut next: Vec<usize> = self.files[index].slots.iter().flatten().copied().collect();
         while let Some(file) = next.pop() {
@@ -406,12 +407,20 @@ struct Seam {
     before: String,
     after: String,
     whole: bool,
+    still: bool,
 }
 
 impl Seam {
     /// `settles` says that nobody reads an export before the module has run; `passes_on` that the file does nothing but
-    /// give the exports, and imports no more than they need.
-    fn new(unit: &Unit, values: &BTreeMap<String, Exported>, settles: bool, whole: bool, passes_on: bool) -> Self {
+    /// give the exports, and imports no more than they need. A `still` one gives what has its ticks begin anew.
+    fn new(
+        unit: &Unit,
+        values: &BTreeMap<String, Exported>,
+        settles: bool,
+        whole: bool,
+        passes_on: bool,
+        still: bool,
+    ) -> Self {
         let Names { define, import, exports, global, slot: slots, tick, left, .. } = &unit.names;
         // A parameter, whose value the engine need not check as it does with `let`.
         let left = unit.ticks.then_some(left.as_str());
@@ -419,7 +428,7 @@ impl Seam {
         let (mut before, mut after) = (String::new(), String::new());
         // The inner function is called plainly, so that `this` is undefined whoever calls the factory, and how.
         let _ = write!(before, "({define} => (function ({import}, {exports}, {global}, {tick}) {{ \"use strict\"; ");
-        let _ = write!(before, "(function ({globals}) {{");
+        let _ = write!(before, "return (function ({globals}) {{");
         for (name, Exported { value, constant }) in values {
             let name = quoted(name);
             if settles && *constant {
@@ -427,6 +436,9 @@ impl Seam {
             } else {
                 let _ = write!(before, " {define}({exports}, {name}, () => {value});");
             }
+        }
+        if let Some(left) = left.filter(|_| still) {
+            let _ = write!(after, " return () => {{ {left} = 0; }};");
         }
         let used = |slot: &usize| {
             let (space, member) = (format!("{slots}{slot}"), format!("{slots}{slot}["));
@@ -443,7 +455,7 @@ impl Seam {
             "}})({given}); }}))((target, name, get) => \
              Object.defineProperty(target, name, {{ enumerable: true, configurable: true, get }}))"
         );
-        Self { before, after, whole }
+        Self { before, after, whole, still }
     }
 }
 
@@ -458,7 +470,7 @@ fn module(plugin: &str, file: File, seam: &Seam) -> Module {
         // Never run: a plugin with a fault does not load.
         None => ("(function () {})".to_owned(), SourceMap::default(), false),
     };
-    Module { path, js, map, source: file.source, imports, whole: seam.whole, global }
+    Module { path, js, map, source: file.source, imports, whole: seam.whole, global, still: seam.still }
 }
 
 fn one_line_down(map: SourceMap<'static>) -> SourceMap<'static> {

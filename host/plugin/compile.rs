@@ -24,6 +24,7 @@ use oxc_sourcemap::SourceMap;
 
 use super::refuse;
 use super::rewrite;
+use super::still::{self, Still};
 use super::ticks;
 
 /// Something wrong at a byte offset of the source.
@@ -62,6 +63,8 @@ pub(super) struct Unit {
     pub globals: Vec<&'static str>,
     /// It counts heavy operations (see `ticks.rs`).
     pub ticks: bool,
+    /// Whether a run could change anything of it.
+    pub still: Still,
     /// It has no module syntax and uses `require`, `module` or `exports`.
     pub commonjs: bool,
 }
@@ -214,6 +217,7 @@ fn compile_any(source: &str, dialect: Dialect) -> Result<Unit, Vec<Flaw>> {
         return Err(sorted(flaws));
     }
     let names = Names::for_source(source);
+    let still = still::look(&program, &done.scoping);
     let joints = rewrite::rewrite(&allocator, &mut program, &done.scoping, &names);
     let ticks = ticks::mark(&allocator, &mut program, &names);
     let (body, map) = print(&program);
@@ -231,6 +235,7 @@ fn compile_any(source: &str, dialect: Dialect) -> Result<Unit, Vec<Flaw>> {
         names,
         globals,
         ticks,
+        still,
         commonjs,
     })
 }
@@ -268,6 +273,7 @@ pub(super) fn compile_json(source: &str) -> Result<Unit, Vec<Flaw>> {
         names: Names::for_source(""),
         globals: Vec::new(),
         ticks: false,
+        still: Still::default(),
         commonjs: false,
     })
 }

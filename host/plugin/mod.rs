@@ -35,6 +35,7 @@ mod registry;
 mod resolve;
 mod rewrite;
 mod shake;
+mod still;
 #[cfg(test)]
 pub(crate) mod tests;
 mod ticks;
@@ -249,6 +250,8 @@ pub struct Module {
     pub whole: bool,
     /// It uses the global object.
     pub global: bool,
+    /// No run can change anything of it: an engine instantiates it once.
+    pub still: bool,
 }
 
 impl Plugin {

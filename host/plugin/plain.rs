@@ -15,13 +15,26 @@ pub(super) fn unused_constant<'a, 'd>(
     scoping: &Scoping,
     imported: &dyn Fn(&Expression<'a>) -> bool,
 ) -> Option<&'d mut Expression<'a>> {
+    if !is_unused_constant(declaration, name, scoping, imported) {
+        return None;
+    }
     let Declaration::VariableDeclaration(declaration) = declaration else { return None };
-    let constant = declaration.kind.is_const();
-    let [declarator] = declaration.declarations.as_mut_slice() else { return None };
-    let binding = declarator.id.get_binding_identifier()?;
-    let unused = scoping.symbol_is_unused(binding.symbol_id.get()?);
-    let fits = constant && binding.name == name && unused;
-    declarator.init.as_mut().filter(|value| fits && is_plain(value, imported))
+    declaration.declarations.first_mut()?.init.as_mut()
+}
+
+/// Whether there is such a value.
+pub(super) fn is_unused_constant<'a>(
+    declaration: &Declaration<'a>,
+    name: &str,
+    scoping: &Scoping,
+    imported: &dyn Fn(&Expression<'a>) -> bool,
+) -> bool {
+    let Declaration::VariableDeclaration(declaration) = declaration else { return false };
+    let [declarator] = declaration.declarations.as_slice() else { return false };
+    let Some(binding) = declarator.id.get_binding_identifier() else { return false };
+    let unused = binding.symbol_id.get().is_some_and(|symbol| scoping.symbol_is_unused(symbol));
+    let fits = declaration.kind.is_const() && binding.name == name && unused;
+    fits && declarator.init.as_ref().is_some_and(|value| is_plain(value, imported))
 }
 
 fn is_plain<'a>(expression: &Expression<'a>, imported: &dyn Fn(&Expression<'a>) -> bool) -> bool {

@@ -22,7 +22,7 @@ use super::compile::{Export, Import, Names, Request, Source};
 use super::plain;
 
 /// The export by which a handler says what kind of action it is.
-const CONFIG: &str = "config";
+pub(super) const CONFIG: &str = "config";
 
 /// What joins a module to others.
 #[derive(Debug, Default)]

@@ -41,7 +41,7 @@ pub struct Engine {
 /// A plugin's modules in this engine.
 struct Compiled {
     code: Arc<Code>,
-    /// Begins a run: gives a loader with no module instantiated yet.
+    /// Begins a run: instantiates the modules that a run may change, as far as this one imports them, and gives its exports.
     begin: Persistent<Function<'static>>,
 }
 
@@ -221,15 +221,17 @@ fn compile<'js>(ctx: &Ctx<'js>, hooks: &Hooks, code: &Code) -> Result<Function<'
     let imports = Array::new(ctx.clone()).map_err(nowhere)?;
     let whole = Array::new(ctx.clone()).map_err(nowhere)?;
     let global = Array::new(ctx.clone()).map_err(nowhere)?;
+    let still = Array::new(ctx.clone()).map_err(nowhere)?;
     for (index, module) in code.modules.iter().enumerate() {
         let factory = factory(ctx, module).map_err(|_| Some(index))?;
         factories.set(index, factory).map_err(nowhere)?;
         imports.set(index, module.imports.clone()).map_err(nowhere)?;
         whole.set(index, module.whole).map_err(nowhere)?;
         global.set(index, module.global).map_err(nowhere)?;
+        still.set(index, module.still).map_err(nowhere)?;
     }
     let linker = hooks.linker.clone().restore(ctx).map_err(nowhere)?;
-    linker.call((factories, imports, whole, global)).map_err(nowhere)
+    linker.call((factories, imports, whole, global, still)).map_err(nowhere)
 }
 
 fn factory<'js>(ctx: &Ctx<'js>, module: &Module) -> rquickjs::Result<Function<'js>> {

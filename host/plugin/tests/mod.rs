@@ -12,6 +12,7 @@ mod modules;
 mod packages;
 mod registry;
 mod reload;
+mod still;
 mod ticks;
 mod watch;
 

@@ -378,14 +378,20 @@
       if (gone) litter();
       return gone;
     },
-    // The loader of a plugin's modules: called once per plugin, gives a function that begins a run.
-    // `whole[index]` says that somebody holds the module's namespace object, `global[index]` that it uses `globalThis`.
-    linker(factories, imports, whole, global) {
-      return () => {
+    // The loader of a plugin's modules: called once per plugin, gives a function that begins a run: it gives the exports
+    // of a module. `whole[index]` says that somebody holds the module's namespace object, `global[index]` that it uses
+    // `globalThis`, and `still[index]` that no run can change anything of it.
+    linker(factories, imports, whole, global, still) {
+      const kept = [];
+      // What has the ticks of kept modules begin anew.
+      const rewind = [];
+      return (entry) => {
+        for (let i = 0; i < rewind.length; i += 1) rewind[i]();
+        if (kept[entry] !== undefined) return kept[entry];
         const spaces = [];
         let ownGlobal;
         const load = (index) => {
-          let space = spaces[index];
+          let space = spaces[index] ?? kept[index];
           if (space !== undefined) return space;
           space = { __proto__: null };
           spaces[index] = space;
@@ -396,16 +402,22 @@
           }
           if (whole[index]) defineProperty(space, Symbol.toStringTag, { value: "Module" });
           const slots = imports[index];
-          factories[index](slots.length === 0 ? undefined : (slot) => load(slots[slot]), space, ownGlobal, tick);
+          const again = factories[index](
+            slots.length === 0 ? undefined : (slot) => load(slots[slot]), space, ownGlobal, tick,
+          );
           if (whole[index]) freeze(space);
+          if (still[index]) {
+            kept[index] = space;
+            if (again !== undefined) rewind.push(again);
+          }
           return space;
         };
-        return load;
+        return load(entry);
       };
     },
     // Instantiates the modules and calls the export. A missing export is told by a string.
     start(begin, entry, name, input, facts) {
-      const space = begin()(entry);
+      const space = begin(entry);
       const handler = space[name];
       if (typeof handler !== "function") {
         throw contract(
@@ -430,7 +442,7 @@
         : result;
     },
     exportsOf(begin, entry) {
-      const { handle, config } = begin()(entry);
+      const { handle, config } = begin(entry);
       return [typeof handle === "function", config];
     },
     // What an object that is neither plain nor an array is: [kind, payload].

@@ -74,6 +74,7 @@ pub fn module(path: &str, body: &str, imports: Vec<usize>) -> Module {
         imports,
         whole: true,
         global: true,
+        still: false,
     }
 }
 

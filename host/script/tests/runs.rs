@@ -4,6 +4,7 @@ use std::sync::Arc;
 
 use super::super::Exports;
 use super::*;
+use crate::plugin::tests::code_of;
 
 #[test]
 fn handler_gets_input_and_ctx_and_gives_json() {
@@ -203,4 +204,31 @@ fn memory_stays_where_it_is_over_many_runs() {
     }
     bench.engine.collect();
     assert_eq!(bench.engine.memory_used(), before);
+}
+
+#[test]
+fn module_that_is_kept_gives_each_run_the_same() {
+    let mut bench = Bench::new();
+    let source = "const A = 'a'; function twice(it) { let sum = 0; for (let n = 0; n < 2; n++) sum += it; return sum } \
+                  export function handle(input) { input.n = twice(input.n ?? 1); return [A, input.n] }";
+    let code = Arc::new(code_of(source));
+    assert!(code.modules[0].still);
+    for _ in 0..3 {
+        assert_eq!(bench.run(&code, "{}").unwrap(), r#"["a",2]"#);
+    }
+    let code = Arc::new(code_of(&source.replace("const A = 'a';", "let A = 'a';").replace("[A,", "[A += 'b',")));
+    assert!(!code.modules[0].still);
+    for _ in 0..3 {
+        assert_eq!(bench.run(&code, "{}").unwrap(), r#"["ab",2]"#);
+    }
+}
+
+#[test]
+fn kept_module_is_stopped_in_each_run() {
+    let mut bench = Bench::new();
+    bench.limits.time = Duration::from_millis(200);
+    let code = Arc::new(code_of("export function handle(input) { for (;;) if (input.end) return 1 }"));
+    assert!(code.modules[0].still);
+    assert_eq!(bench.run(&code, r#"{"end":true}"#).unwrap(), "1");
+    assert!(matches!(bench.run(&code, "{}"), Err(ScriptError::Limit { .. })));
 }

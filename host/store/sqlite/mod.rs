@@ -40,6 +40,12 @@ const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
 /// Statements that are kept prepared on a connection.
 const STATEMENT_CACHE: usize = 256;
 
+/// Memory that a connection keeps pages in, at most; SQLite counts KiB as negative numbers.
+const CACHE: i64 = -(16 << 10);
+
+/// Pages of the log after which they are brought into the file: a page that changed many times goes there once.
+const LOG_PAGES: i64 = 4_000;
+
 /// Opens (or makes) a plugin's database for its one writer, with the host's tables at their newest version.
 ///
 /// # Errors
@@ -110,6 +116,8 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.set_prepared_statement_cache_capacity(STATEMENT_CACHE);
     connection.pragma_update(None, "foreign_keys", true)?;
     connection.pragma_update(None, "trusted_schema", false)?;
+    connection.pragma_update(None, "cache_size", CACHE)?;
+    connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
     schema::install(connection)
 }
 
