@@ -394,7 +394,8 @@ impl Claiming<'_> {
                 let found = self.of(tx, subscription, share)?;
                 if self.alone {
                     // With it the next claim begins, if it has to wait for what runs.
-                    let before = order.iter().position(|it| it.name == subscription.name).and_then(|at| at.checked_sub(1));
+                    let before =
+                        order.iter().position(|it| it.name == subscription.name).and_then(|at| at.checked_sub(1));
                     let before = before.map_or_else(|| order.last(), |at| order.get(at));
                     self.turns.subscription = before.map(|it| it.name.clone()).unwrap_or_default();
                     return Ok(());

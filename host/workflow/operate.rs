@@ -123,7 +123,8 @@ fn all_steps(workflow: &Workflow, definition: Option<&Definition>, done: &[Step]
 
 fn step_told(step: &Step) -> Map<String, Json> {
     let read = |text: &Option<String>| text.as_deref().and_then(|text| serde_json::from_str(text).ok());
-    let (result, details): (Json, Json) = (read(&step.result).unwrap_or_default(), read(&step.details).unwrap_or_default());
+    let (result, details): (Json, Json) =
+        (read(&step.result).unwrap_or_default(), read(&step.details).unwrap_or_default());
     let open = step.ended_at.is_none();
     let told = json!({
         "id": step.step,

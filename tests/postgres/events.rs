@@ -180,9 +180,10 @@ fn delivery_that_takes_long_keeps_no_later_one_waiting() {
         settings.store_timeout = std::time::Duration::from_secs(300);
     });
     host.rows("slow", "INSERT INTO gate (tenant_id, id, n) VALUES ('dev', 'g', 0)");
+    let mut connected = tokio::task::JoinSet::new();
     let lock = host.block_on(async {
         let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
-        tokio::spawn(connection);
+        connected.spawn(connection);
         client.batch_execute("BEGIN; SELECT 1 FROM slow.gate FOR UPDATE").await.unwrap();
         client
     });

@@ -151,13 +151,7 @@ pub fn done(tx: &Tx, hold: &Hold, now: Millis) -> Result<bool, StoreError> {
 }
 
 /// Ends a try that failed; gives whether the delivery was still held.
-pub fn failed(
-    tx: &Tx,
-    hold: &Hold,
-    error: (&str, Option<&str>),
-    next: Next,
-    now: Millis,
-) -> Result<bool, StoreError> {
+pub fn failed(tx: &Tx, hold: &Hold, error: (&str, Option<&str>), next: Next, now: Millis) -> Result<bool, StoreError> {
     let (state, due, uncounted) = match next {
         Next::Again(due) => ("waiting", due, 0),
         Next::Uncounted(due) => ("waiting", due, 1),

@@ -186,13 +186,7 @@ pub fn done(tx: &Tx, hold: &Hold, now: Millis) -> Result<bool, StoreError> {
 ///
 /// # Errors
 /// When the database fails.
-pub fn failed(
-    tx: &Tx,
-    hold: &Hold,
-    error: (&str, Option<&str>),
-    next: Next,
-    now: Millis,
-) -> Result<bool, StoreError> {
+pub fn failed(tx: &Tx, hold: &Hold, error: (&str, Option<&str>), next: Next, now: Millis) -> Result<bool, StoreError> {
     tx.with(|connection| {
         let (state, due, uncounted) = match next {
             Next::Again(due) => ("waiting", due, 0),

@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
+use self::own::HOST_TABLES;
 use super::{Access, Fate, StoreError, words};
 use crate::schema::{self, Schema};
 
@@ -24,15 +25,6 @@ pub mod records;
 pub mod schedules;
 pub mod steps;
 pub mod workflows;
-
-/// The host's own tables, a step a version: `PRAGMA user_version` is the number of steps that were applied.
-const HOST_TABLES: [&str; 5] = [
-    include_str!("../../../schema/sqlite/0001_host.sql"),
-    include_str!("../../../schema/sqlite/0002_flows.sql"),
-    include_str!("../../../schema/sqlite/0003_events.sql"),
-    include_str!("../../../schema/sqlite/0004_turns.sql"),
-    include_str!("../../../schema/sqlite/0005_details.sql"),
-];
 
 /// How long a statement waits for another process that holds a lock (a backup tool, a shell).
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);

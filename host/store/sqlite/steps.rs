@@ -214,9 +214,7 @@ pub fn tenants_due(tx: &Tx, now: Millis) -> Result<Vec<String>, StoreError> {
             connection.prepare_cached(sql)?.query_row(params![last, now], |row| row.get(0)).optional()
         };
         let mut found = Vec::<String>::new();
-        while let Some(tenant) =
-            next(found.last().map_or("", String::as_str)).map_err(|error| fault(&error))?
-        {
+        while let Some(tenant) = next(found.last().map_or("", String::as_str)).map_err(|error| fault(&error))? {
             found.push(tenant);
         }
         Ok(found)
