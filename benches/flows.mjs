@@ -101,7 +101,7 @@ let number = 0
 /** Has so many start workflows one after the other for the time; gives how many finished a second until the last had. */
 async function load(flow, starters) {
   const before = await completed()
-  const began = Date.now()
+  const [began, { ticks }] = [Date.now(), usage()]
   let started = 0
   await Promise.all(Array.from({ length: starters }, async () => {
     while (Date.now() < began + span) {
@@ -112,7 +112,8 @@ async function load(flow, starters) {
   }))
   const rest = Date.now()
   while ((await completed()) < before + started) await new Promise((next) => setTimeout(next, 5))
-  return { rate: Math.round((started * 1000) / (Date.now() - began)), rest: Date.now() - rest, started }
+  const cost = Math.round(((usage().ticks - ticks) * 10_000) / started)
+  return { rate: Math.round((started * 1000) / (Date.now() - began)), rest: Date.now() - rest, started, cost }
 }
 
 /** Ticks (hundredths of a second) of processor time, and MiB in use. */
@@ -125,8 +126,8 @@ function usage() {
 try {
   for (const flow of ['rows', 'actions', 'scripts']) {
     for (const starters of [1, 16, 64]) {
-      const { rate, rest } = await load(flow, starters)
-      console.log(`three steps (${flow}), ${starters} starters: ${rate} finished/s; the last ${rest} ms after the last start`)
+      const { rate, rest, cost } = await load(flow, starters)
+      console.log(`three steps (${flow}), ${starters} starters: ${rate} finished/s, ${cost} µs of a processor each; the last ${rest} ms after the last start`)
     }
   }
   for (const starters of [1, 16]) {

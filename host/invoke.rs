@@ -171,6 +171,20 @@ pub enum InvokeError {
     Failure(Failure),
 }
 
+/// Bytes of an error's details that are kept.
+const MOST_DETAILS: usize = 8 << 10;
+
+impl InvokeError {
+    /// What it says for programs, as JSON text to be kept; `None` where it says nothing, or too much.
+    pub fn details(&self) -> Option<String> {
+        let details = match self {
+            InvokeError::Business { details, .. } | InvokeError::Failure(Failure { details, .. }) => details,
+            InvokeError::Discard { .. } => return None,
+        };
+        Some(details.to_string()).filter(|text| *details != Json::Null && text.len() <= MOST_DETAILS)
+    }
+}
+
 impl From<Failure> for InvokeError {
     fn from(failure: Failure) -> Self {
         InvokeError::Failure(failure)

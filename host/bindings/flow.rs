@@ -77,7 +77,8 @@ fn begun(host: &Bindings, flow: &Flow, id: i64, workflow_id: &str, seed: &str) -
         seed: serde_json::from_str(seed).unwrap_or_default(),
         definition: flow.definition.clone(),
     });
-    let (status, wakes) = host.scope.going(|going| workflow::begin(&host.tx, going, facts))?;
+    let claimed = host.wakes.borrow().claimed.len();
+    let (status, wakes) = host.scope.going(claimed, |going| workflow::begin(&host.tx, going, facts))?;
     host.wakes.borrow_mut().add(wakes);
     Ok(status.to_owned())
 }

@@ -74,10 +74,10 @@ impl Scope {
         self.operation.split_once('/').map_or(self.operation.as_str(), |(_, action)| action)
     }
 
-    /// What workflows of this plugin need to know to go further.
-    pub fn going<R>(&self, go: impl FnOnce(&Going<'_>) -> R) -> R {
+    /// What workflows of this plugin need to know to go further, where this run has claimed so many steps.
+    pub fn going<R>(&self, claimed: usize, go: impl FnOnce(&Going<'_>) -> R) -> R {
         let has = |uses: &Uses| has(&self.plugin, uses);
-        go(&Going { desk: &self.desk, plugin: &self.plugin.id, has: &has, now: self.now })
+        go(&Going { desk: &self.desk, plugin: &self.plugin.id, has: &has, claimed, now: self.now })
     }
 
     /// Refuses what writes, in an action that only reads.

@@ -268,6 +268,9 @@ fn line(out: &mut String, it: &Json) {
     if let Some(error) = it["error"].as_str() {
         let _infallible = writeln!(out, "    {error}");
     }
+    if !it["details"].is_null() {
+        let _infallible = writeln!(out, "    {}", it["details"]);
+    }
 }
 
 fn one(shown: &Json) -> String {

@@ -83,6 +83,9 @@ fn one_step(out: &mut String, step: &Json, above: Option<&str>, last: bool) {
     if let Some(error) = step["error"].as_str() {
         let _infallible = writeln!(out, "{bar}   error {}", error.replace('\n', &format!("\n{bar}   ")));
     }
+    if !step["details"].is_null() {
+        let _infallible = writeln!(out, "{bar}   details {}", short(&step["details"]));
+    }
 }
 
 fn short(value: &Json) -> String {

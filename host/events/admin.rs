@@ -223,6 +223,7 @@ fn told(app: &App, plugin: &str, it: &Delivery) -> Json {
         "tries": it.attempts,
         "nextTry": waiting.then(|| shown(it.due_at)),
         "error": it.error,
+        "details": it.details.as_deref().map(read),
         "created": shown(it.created_at),
         "tried": it.tried_at.map(shown),
         "ended": it.ended_at.map(shown),

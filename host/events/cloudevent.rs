@@ -23,13 +23,22 @@ const BATCH_LIMIT: usize = 1000;
 #[derive(Clone, Debug, PartialEq)]
 pub struct CloudEvent(Map<String, Json>);
 
+/// The JSON of a body that is events.
+fn document(body: &[u8]) -> Result<Json, Failure> {
+    if body.trim_ascii().is_empty() {
+        let text = "the body is empty; an event is a JSON object with specversion, id, source and type";
+        return Err(Failure::new(Code::Validation, text));
+    }
+    request::parse(body)
+}
+
 impl CloudEvent {
     /// Reads one event in the JSON format.
     ///
     /// # Errors
     /// `VALIDATION`, with the attributes that are wrong.
     pub fn structured(body: &[u8]) -> Result<Self, Failure> {
-        Self::from_json(request::parse(body)?)
+        Self::from_json(document(body)?)
     }
 
     /// Reads a batch: each event has a result of its own.
@@ -37,7 +46,7 @@ impl CloudEvent {
     /// # Errors
     /// `VALIDATION`, when it is no array of events at all; `TOO_LARGE`.
     pub fn batch(body: &[u8]) -> Result<Vec<Result<Self, Failure>>, Failure> {
-        let Json::Array(events) = request::parse(body)? else {
+        let Json::Array(events) = document(body)? else {
             return Err(Failure::new(
                 Code::Validation,
                 "a batch is a JSON array of events; send one event alone as application/cloudevents+json",

@@ -1,16 +1,12 @@
-//! Deliveries: claimed, run as invocations, and acknowledged in the transaction of the handler's writes.
+//! One delivery as an invocation: acknowledged in the transaction of the handler's writes.
 
-use std::collections::{HashMap, HashSet};
 use std::sync::Arc;
-use std::time::Duration;
 
 use serde_json::Value as Json;
-use tokio::task::JoinSet;
 
 use super::awaited::Awaited;
-use super::{Round, after, awaited, change, look, subscriptions};
+use super::{awaited, subscriptions};
 use crate::app::App;
-use crate::backoff::Retry;
 use crate::bindings::Scope;
 use crate::clock::{Millis, millis};
 use crate::failure::{Code, Failure};
@@ -18,257 +14,13 @@ use crate::idempotency::{engine_limits, payload_limit, run_limits};
 use crate::ids;
 use crate::invoke::{Cause, Claim, Invocation, InvokeError, Outcome, Run};
 use crate::plugin::{Kind, Plugin};
-use crate::store::StoreError;
 use crate::store::Tx;
-use crate::store::deliveries::{self, Claimed, Hold, Next};
+use crate::store::deliveries::{self, Claimed, Hold};
 use crate::store::keys::{self, KeyId, KeyRecord};
 use crate::trace::Origin;
 
-/// Deliveries of one plugin under way at a time.
-const BATCH: usize = 64;
-/// Within one lease, claims of what runs are renewed this many times.
-const RENEWALS: u32 = 3;
-/// How many leases a lost delivery is left to the hosts that know its subscription.
-const LEFT: u32 = 3;
-/// The pause after a try that found no place in the plugin's queue.
-const NO_ROOM: Duration = Duration::from_secs(1);
 /// Characters of an error that are kept.
 const ERROR_LENGTH: usize = 2000;
-
-/// What a subscription or a schedule asks of its deliveries.
-#[derive(Clone, Debug)]
-struct Wanted {
-    name: String,
-    retry: Retry,
-    most: usize,
-}
-
-/// What there is to deliver to in a loaded plugin.
-fn wanted(plugin: &Plugin) -> Vec<Wanted> {
-    let subscribed = plugin.subscriptions.iter().map(|it| Wanted {
-        name: subscriptions::name(it),
-        retry: it.retry,
-        most: it.concurrency.map_or(BATCH, |most| usize::try_from(most).unwrap_or(BATCH).min(BATCH)),
-    });
-    let scheduled = plugin.schedules.iter().map(|it| Wanted {
-        name: super::schedule::subscription(&it.name),
-        retry: Retry::default(),
-        most: BATCH,
-    });
-    let flows = (!plugin.flows.is_empty()).then(|| Wanted {
-        name: awaited::NAME.to_owned(),
-        retry: Retry::default(),
-        most: BATCH,
-    });
-    subscribed.chain(scheduled).chain(flows).collect()
-}
-
-/// Delivers all that is due to one plugin; gives how many tries ended, and when the next is due. A plugin that is not
-/// loaded has its deliveries wait.
-///
-/// # Errors
-/// When its database fails; the round is to be repeated then.
-pub(super) async fn deliver(app: &Arc<App>, name: &str) -> Result<(usize, Option<Millis>), Failure> {
-    let _turn = app.events.turn(Round::Deliver, name).await;
-    let mut tries = 0;
-    loop {
-        // Each time anew: a reload may have come between.
-        let Some(plugin) = app.registry().plugins.get(name).cloned() else { return Ok((tries, None)) };
-        let wanted = wanted(&plugin);
-        if wanted.is_empty() {
-            return Ok((tries, None));
-        }
-        recover(app, name, &wanted).await?;
-        let due = next_due(app, name, &wanted).await?;
-        if due.is_none_or(|due| due > app.clock.now()) || app.events.is_ending() {
-            return Ok((tries, due));
-        }
-        let claimed = claim(app, name, wanted.clone()).await?;
-        crate::crash_point!("delivery-claimed");
-        tries += claimed.len();
-        attempt(app, &plugin, claimed, &wanted).await?;
-    }
-}
-
-async fn next_due(app: &Arc<App>, name: &str, wanted: &[Wanted]) -> Result<Option<Millis>, Failure> {
-    let names: Vec<String> = wanted.iter().map(|it| it.name.clone()).collect();
-    let looked = look(app, name, move |tx| {
-        let due = names.iter().map(|name| deliveries::next_due(tx, name));
-        due.collect::<Result<Vec<_>, StoreError>>()
-    });
-    Ok(looked.await?.into_iter().flatten().flatten().min())
-}
-
-/// Takes over what a host that died had claimed: on SQLite whatever another process owns, for nobody else has the
-/// database, on Postgres what nobody extended. Of our own nothing is under way while this holds its turn. What is for a
-/// subscription that only other hosts know, whose own count of tries decides about it, is left to them for a while.
-async fn recover(app: &Arc<App>, name: &str, wanted: &[Wanted]) -> Result<(), Failure> {
-    let (owner, now) = (app.events.house.me.clone(), app.clock.now());
-    let long_ago = if app.stores.is_shared() { now - millis(app.settings.lease * LEFT) } else { now };
-    let retries: HashMap<String, Retry> = wanted.iter().map(|it| (it.name.clone(), it.retry)).collect();
-    let known: HashSet<String> = retries.keys().cloned().collect();
-    let looked = look(app, name, move |tx| {
-        let mut lost = deliveries::lost(tx, &owner, now)?;
-        if lost.iter().any(|lost| !known.contains(&lost.subscription)) {
-            let old = deliveries::lost(tx, &owner, long_ago)?;
-            lost.retain(|lost| known.contains(&lost.subscription) || old.contains(lost));
-        }
-        Ok(lost)
-    });
-    let Some(lost) = looked.await?.filter(|lost| !lost.is_empty()) else { return Ok(()) };
-    let shared = app.stores.is_shared();
-    let recover = move |tx: &Tx| {
-        lost.iter().try_for_each(|lost| {
-            let text = format!("the host ended while try {} ran, or its lease ran out", lost.hold.attempt);
-            let next = match retries.get(&lost.subscription) {
-                Some(retry) => next(retry, &lost.hold, now),
-                None if shared => Next::Again(now),
-                None => next(&Retry::default(), &lost.hold, now),
-            };
-            deliveries::recover(tx, lost, &text, next, now)
-        })
-    };
-    change(app, name, recover).await
-}
-
-/// The next try after one that failed. The jitter is made from the delivery and the try, so that it is spread and
-/// still the same wherever it is computed.
-fn next(retry: &Retry, hold: &Hold, now: Millis) -> Next {
-    let digest = ids::digest(&[&hold.id.to_string(), &hold.attempt.to_string()]);
-    let random = f64::from(digest[0]) / f64::from(u8::MAX);
-    retry.pause(hold.attempt, random).map_or(Next::Dead, |pause| Next::Again(after(now, pause)))
-}
-
-/// Who had the last turn in a plugin's deliveries, so that neither a subscription nor a tenant with a long line keeps
-/// the others from theirs.
-#[derive(Clone, Default)]
-pub(super) struct LastTurns {
-    /// The subscription that a claim began with.
-    subscription: String,
-    /// The tenant that came last, by subscription.
-    tenants: HashMap<String, String>,
-}
-
-/// Claims what is due: of each subscription, beginning with another one each time, a fair share.
-async fn claim(app: &Arc<App>, name: &str, wanted: Vec<Wanted>) -> Result<Vec<Claimed>, Failure> {
-    let (owner, now, lease) = (app.events.house.me.clone(), app.clock.now(), app.settings.lease);
-    let last = app.events.last_turns(name);
-    let claim = move |tx: &Tx| {
-        let (mut turns, mut claimed) = (last.clone(), Vec::<Claimed>::new());
-        let begin = wanted.iter().position(|it| it.name == last.subscription).map_or(0, |at| at + 1);
-        for place in 0..wanted.len() {
-            let subscription = &wanted[(begin + place) % wanted.len()];
-            if place == 0 {
-                turns.subscription.clone_from(&subscription.name);
-            }
-            let share = (BATCH - claimed.len()).div_ceil(wanted.len() - place);
-            let (found, alone) = deliveries::claim(
-                tx,
-                deliveries::Wanted {
-                    subscription: &subscription.name,
-                    limit: subscription.most.min(share),
-                    last: turns.tenants.get(&subscription.name).map_or("", String::as_str),
-                    first: claimed.is_empty(),
-                    owner: &owner,
-                    lease_until: after(now, lease),
-                },
-                now,
-            )?;
-            if let Some(tenant) = found.iter().map(|it| &it.tenant).max() {
-                turns.tenants.insert(subscription.name.clone(), tenant.clone());
-            }
-            claimed.extend(found);
-            if alone || claimed.len() == BATCH {
-                break;
-            }
-        }
-        Ok((claimed, turns))
-    };
-    let (claimed, turns) = change(app, name, claim).await?;
-    app.events.set_last_turns(name, turns);
-    Ok(claimed)
-}
-
-/// Runs claimed deliveries beside each other, and notes what failed.
-async fn attempt(
-    app: &Arc<App>,
-    plugin: &Arc<Plugin>,
-    claimed: Vec<Claimed>,
-    wanted: &[Wanted],
-) -> Result<(), Failure> {
-    let tries = claimed.len();
-    let (mut running, mut holds, mut failed) = (JoinSet::new(), HashMap::new(), Vec::new());
-    for claimed in claimed {
-        let hold = Hold { id: claimed.id, owner: app.events.house.me.clone(), attempt: claimed.attempt };
-        let retry = wanted.iter().find(|it| it.name == claimed.subscription).map(|it| it.retry).unwrap_or_default();
-        holds.insert(hold.id, hold.clone());
-        match invocation(app, plugin, claimed, hold.clone()) {
-            Ok(invocation) => {
-                let lane = app.lane(&plugin.id);
-                running.spawn(async move {
-                    let reply = lane.invoke(Arc::new(invocation), Kind::Write, None).await;
-                    (hold, retry, reply.err())
-                });
-            }
-            Err(failure) => failed.push((hold, retry, failure.into())),
-        }
-    }
-    let renewal = (app.settings.lease / RENEWALS).max(Duration::from_millis(1));
-    let mut renew = tokio::time::interval_at(tokio::time::Instant::now() + renewal, renewal);
-    loop {
-        tokio::select! {
-            ended = running.join_next() => match ended {
-                Some(Ok((hold, retry, error))) => {
-                    holds.remove(&hold.id);
-                    failed.extend(error.map(|error| (hold, retry, error)));
-                }
-                // Its lease runs out.
-                Some(Err(error)) => drop(super::broke_off(&error)),
-                None => break,
-            },
-            _ = renew.tick() => extend(app, &plugin.id, holds.values().cloned().collect()).await,
-        }
-    }
-    app.metrics.delivered(&plugin.id, "done", tries - failed.len());
-    note_failed(app, &plugin.id, failed).await
-}
-
-async fn extend(app: &Arc<App>, name: &str, holds: Vec<Hold>) {
-    let until = after(app.clock.now(), app.settings.lease);
-    // A few at a time: where each run has a transaction of its own, one that ends just now would have all others fail
-    // with it.
-    for some in holds.chunks(8).map(<[Hold]>::to_vec) {
-        if let Err(failure) = change(app, name, move |tx| deliveries::extend(tx, &some, until)).await {
-            tracing::warn!(plugin = name, "deliveries under way could not be held for longer: {failure}");
-        }
-    }
-}
-
-async fn note_failed(app: &Arc<App>, name: &str, failed: Vec<(Hold, Retry, InvokeError)>) -> Result<(), Failure> {
-    if failed.is_empty() {
-        return Ok(());
-    }
-    let now = app.clock.now();
-    let note = move |tx: &Tx| {
-        let mut dead = 0;
-        for (hold, retry, error) in &failed {
-            let next = match error {
-                InvokeError::Discard { .. } => Next::Dead,
-                InvokeError::Failure(failure) if failure.code == Code::Overloaded => {
-                    Next::Uncounted(after(now, NO_ROOM))
-                }
-                InvokeError::Failure(_) | InvokeError::Business { .. } => next(retry, hold, now),
-            };
-            let held = deliveries::failed(tx, hold, &told(error), next, now)?;
-            dead += usize::from(held && next == Next::Dead);
-        }
-        Ok((failed.len() - dead, dead))
-    };
-    let (again, dead) = change(app, name, note).await?;
-    app.metrics.delivered(name, "failed", again);
-    app.metrics.delivered(name, "dead", dead);
-    Ok(())
-}
 
 /// An error as a dead letter tells it.
 pub(super) fn told(error: &InvokeError) -> String {
@@ -285,7 +37,10 @@ pub(super) fn told(error: &InvokeError) -> String {
 }
 
 /// The invocation of one try.
-fn invocation(app: &App, plugin: &Arc<Plugin>, claimed: Claimed, hold: Hold) -> Result<Invocation, Failure> {
+///
+/// # Errors
+/// When the plugin has no such handler any more.
+pub(super) fn invocation(app: &App, plugin: &Arc<Plugin>, claimed: Claimed, hold: Hold) -> Result<Invocation, Failure> {
     let key =
         KeyId { tenant: claimed.tenant.clone(), operation: claimed.operation.clone(), key: claimed.event_id.clone() };
     let hash = ids::digest(&[&claimed.event]);

@@ -8,11 +8,13 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{OwnedMutexGuard, watch};
+use tokio::sync::{Notify, OwnedMutexGuard, watch};
 
 use crate::app::{self, App};
+use crate::backoff::Retry;
 use crate::clock::{Millis, millis};
 use crate::failure::Failure;
+use crate::ids;
 use crate::nudge::Nudges;
 use crate::plugin::Registry;
 use crate::store::host_db::HostDb;
@@ -31,6 +33,7 @@ mod rounds;
 mod schedule;
 pub mod stream;
 pub mod subscriptions;
+mod under_way;
 
 pub use clear::clear;
 use ingest::Accepting;
@@ -54,6 +57,8 @@ pub struct Events {
     pub published: Arc<Nudges>,
     /// Plugins for whom a delivery may be due.
     arrived: Nudges,
+    /// Told when deliveries arrived for a plugin that is delivered to just now.
+    more: Notify,
     /// The last position that browsers can hear.
     heard: watch::Sender<i64>,
     /// Whether streams are to end.
@@ -66,7 +71,7 @@ pub struct Events {
     turns: Mutex<BTreeMap<(Round, String), Turn>>,
     readers: Mutex<BTreeMap<String, Reader>>,
     /// By plugin.
-    last_turns: Mutex<BTreeMap<String, delivery::LastTurns>>,
+    last_turns: Mutex<BTreeMap<String, under_way::LastTurns>>,
 }
 
 type Turn = Arc<tokio::sync::Mutex<()>>;
@@ -110,6 +115,7 @@ impl Events {
         Ok(Self {
             published: Arc::default(),
             arrived: Nudges::default(),
+            more: Notify::new(),
             heard,
             ending: watch::channel(false).0,
             house,
@@ -152,11 +158,11 @@ impl Events {
         turn.lock_owned().await
     }
 
-    fn last_turns(&self, name: &str) -> delivery::LastTurns {
+    fn last_turns(&self, name: &str) -> under_way::LastTurns {
         lock(&self.last_turns).get(name).cloned().unwrap_or_default()
     }
 
-    fn set_last_turns(&self, name: &str, turns: delivery::LastTurns) {
+    fn set_last_turns(&self, name: &str, turns: under_way::LastTurns) {
         lock(&self.last_turns).insert(name.to_owned(), turns);
     }
 
@@ -231,6 +237,37 @@ async fn change<R: Send + 'static>(
     work: impl FnMut(&Tx) -> Result<R, StoreError> + Send + 'static,
 ) -> Result<R, Failure> {
     Ok(app.lane(name).exclusive(move |shared| shared.transact(work)).await??)
+}
+
+/// The same for changes that rest on nothing but what they name, as claims do ([`Shared::adjust`]).
+async fn adjust<R: Send + 'static>(
+    app: &Arc<App>,
+    name: &str,
+    work: impl FnMut(&Tx) -> Result<R, StoreError> + Send + 'static,
+) -> Result<R, Failure> {
+    Ok(app.lane(name).exclusive(move |shared| shared.adjust(work)).await??)
+}
+
+/// Tries of what runs into what the plugin writes, after those that the database makes at once.
+const CONFLICTS: Retry = Retry { max_attempts: 8, initial_ms: 10, factor: 2.0, max_ms: 250 };
+
+/// Changes a plugin's database as [`change`] does; what runs into others is tried again soon.
+async fn change_beside_others<R: Send + 'static>(
+    app: &Arc<App>,
+    name: &str,
+    work: impl Fn(&Tx) -> Result<R, StoreError> + Send + Sync + 'static,
+) -> Result<R, Failure> {
+    let (work, mut tries) = (Arc::new(work), 1);
+    loop {
+        let work = work.clone();
+        let changed = app.lane(name).exclusive(move |shared| shared.transact(|tx| work(tx))).await?;
+        let spread = ids::digest(&[&app.events.house.me, name, &tries.to_string()])[0];
+        match (changed, CONFLICTS.pause(tries, f64::from(spread) / f64::from(u8::MAX))) {
+            (Err(StoreError::Gone(_)), Some(pause)) => tokio::time::sleep(pause).await,
+            (changed, _) => return Ok(changed?),
+        }
+        tries += 1;
+    }
 }
 
 /// Does what waits for the disk on a thread that may wait.

@@ -8,16 +8,14 @@ use serde_json::{Value as Json, json};
 use tokio::task::JoinSet;
 
 use super::passing::Passing;
-use super::{HOST, Round, awaited, blocking, change, databases, look, subscriptions};
+use super::{HOST, Round, awaited, blocking, change, change_beside_others, databases, look, subscriptions};
 use crate::app::App;
-use crate::backoff::Retry;
 use crate::failure::{Code, Failure};
-use crate::ids;
 use crate::store::deliveries::{self, NewDelivery};
 use crate::store::host_db::Message;
 use crate::store::outbox::{self, Outgoing};
 use crate::store::steps;
-use crate::store::{Alone, Notice, StoreError};
+use crate::store::{Alone, Notice, StoreError, Tx};
 
 /// Events, and about how many bytes of them, that go together.
 const BATCH: usize = 256;
@@ -26,8 +24,6 @@ const BATCH_BYTES: usize = 4 << 20;
 const ROUNDS: u32 = 16;
 /// How soon a host looks again whether another one still relays.
 const LOOKS_AGAIN: Duration = Duration::from_millis(20);
-/// Tries of deliveries that run into what the plugin writes, after those that the database makes at once.
-const CONFLICTS: Retry = Retry { max_attempts: 8, initial_ms: 10, factor: 2.0, max_ms: 250 };
 
 /// A published event, as handlers see it.
 pub(super) fn published(plugin: &str, event: Outgoing) -> Json {
@@ -202,7 +198,9 @@ async fn arrive(
     for (plugin, new) in arriving {
         let app = app.clone();
         writing.spawn(async move {
-            let added = add(&app, &plugin, new).await;
+            let now = app.clock.now();
+            let add = move |tx: &Tx| deliveries::add_all(tx, &new, now);
+            let added = change_beside_others(&app, &plugin, add).await;
             added.map_err(|failure| failure.of(&plugin))?;
             Ok(plugin)
         });
@@ -216,21 +214,4 @@ async fn arrive(
     }
     crate::crash_point!("relay-delivered");
     (there, all)
-}
-
-/// Adds deliveries to a plugin's database; what runs into others is tried again soon.
-async fn add(app: &Arc<App>, plugin: &str, new: Vec<NewDelivery>) -> Result<(), Failure> {
-    let (new, now) = (Arc::new(new), app.clock.now());
-    let mut tries = 1;
-    loop {
-        let new = new.clone();
-        let add = move |tx: &_| deliveries::add_all(tx, &new, now);
-        let added = app.lane(plugin).exclusive(move |shared| shared.transact(add)).await?;
-        let spread = ids::digest(&[&app.events.house.me, plugin, &tries.to_string()])[0];
-        match (added, CONFLICTS.pause(tries, f64::from(spread) / f64::from(u8::MAX))) {
-            (Err(StoreError::Gone(_)), Some(pause)) => tokio::time::sleep(pause).await,
-            (added, _) => return Ok(added?),
-        }
-        tries += 1;
-    }
 }

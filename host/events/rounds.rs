@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use tokio::task::JoinSet;
 
-use super::{HOST, after, blocking, databases, delivery, relay, schedule};
+use super::{HOST, after, blocking, databases, relay, schedule, under_way};
 use crate::app::App;
 use crate::backoff::Retry;
 use crate::clock::Millis;
@@ -79,7 +79,7 @@ pub async fn hear(app: &Arc<App>) -> Result<(), Failure> {
 async fn deliver(app: &Arc<App>, name: &str) -> Result<(usize, Option<Millis>), Failure> {
     let Some(plugin) = app.registry().plugins.get(name).cloned() else { return Ok((0, None)) };
     let (ticks, next_tick) = schedule::tick(app, &plugin).await?;
-    let (tries, next_try) = delivery::deliver(app, name).await?;
+    let (tries, next_try) = under_way::deliver(app, name).await?;
     Ok((ticks + tries, next_tick.into_iter().chain(next_try).min()))
 }
 
@@ -117,7 +117,11 @@ async fn keep_at<F>(
         });
         tokio::select! {
             _ = ending.wait_for(|ending| *ending) => break,
-            () = nudges.wait() => wanted.extend(nudges.take()),
+            () = nudges.wait() => {
+                wanted.extend(nudges.take());
+                // A round that is under way takes them, if it has room.
+                app.events.more.notify_waiters();
+            }
             Some(ended) = rounds.join_next() => {
                 let Ok((name, ended)) = ended else { continue };
                 busy.remove(&name);

@@ -154,8 +154,9 @@ impl Flows {
             let mut state = self.state();
             (state.unsettled.remove(plugin).unwrap_or_default(), !state.known.contains(plugin))
         };
+        let mine = self.under_way(plugin);
         let has = |uses: &Uses| loaded.as_ref().is_some_and(|loaded| bindings::has(loaded, uses));
-        let going = Going { desk: &self.desk, plugin, has: &has, now };
+        let going = Going { desk: &self.desk, plugin, has: &has, claimed: 0, now };
         let looked = shared.transact(|tx| {
             let mut wakes = Wakes::default();
             let mut moved = !unsettled.is_empty();
@@ -168,10 +169,10 @@ impl Flows {
             let mut next = None;
             let mut starved = false;
             if loaded.is_some() {
-                let taken = workflow::take_due(tx, &going, &self.round)?;
+                let taken = workflow::take_due(tx, &going, &self.round, &mine)?;
                 moved |= !taken.wakes.is_empty();
                 wakes.add(taken.wakes);
-                (next, starved) = (taken.next, taken.starved);
+                (next, starved) = (taken.next, !taken.starved.is_empty());
             }
             let troubled = if new { Some(workflows::troubled(tx)?) } else { None };
             Ok::<_, Failure>((wakes, moved, next, starved, troubled))
@@ -195,7 +196,7 @@ impl Flows {
             // As it stands after all that.
             app.metrics.plugin(plugin).troubled(&troubled);
         }
-        if starved && self.desk.has_room() {
+        if starved && self.desk.has_plenty() {
             self.nudge(plugin);
         }
         Ok(Looked { moved })
@@ -212,13 +213,13 @@ impl Flows {
             let (desk, clock) = (self.desk.clone(), app.clock.clone());
             let renew = move |shared: &Shared| {
                 let now = clock.now();
-                // A few at a time: where many hosts write, one that ends just now would have all others fail with it.
+                // A few at a time: one that ends just now has the others wait for it.
                 for some in claimed.chunks(16) {
-                    let renewed = shared.transact(|tx| {
+                    let renewed = shared.adjust(|tx| {
                         some.iter().try_for_each(|claimed| {
                             let (attempt, step) = (claimed.attempt, &claimed.step().id);
                             let of = Try { workflow: claimed.facts.id, step, owner: &desk.owner, attempt };
-                            steps::renew(tx, of, now.saturating_add(desk.lease), now).map(drop)
+                            steps::renew(tx, of, now.saturating_add(desk.lease)).map(drop)
                         })
                     });
                     if let Err(error) = renewed {
@@ -257,7 +258,7 @@ impl Flows {
         now: Millis,
     ) -> Result<Wakes, Failure> {
         let has = |uses: &Uses| bindings::has(plugin, uses);
-        let going = Going { desk: &self.desk, plugin: &plugin.id, has: &has, now };
+        let going = Going { desk: &self.desk, plugin: &plugin.id, has: &has, claimed: 0, now };
         let kind = event["type"].as_str().unwrap_or_default();
         workflow::satisfy(tx, &going, &self.round, tenant, kind, event)
     }
@@ -305,7 +306,7 @@ impl Flows {
 fn settle(tx: &Tx, going: &Going<'_>, tried: &Unsettled) -> Result<Wakes, Failure> {
     let claimed = &tried.claimed;
     let settled = match &tried.error {
-        Some(error) => workflow::failed(tx, going, claimed, error, true),
+        Some(error) => workflow::failed(tx, going, claimed, error),
         None => {
             let (attempt, step) = (claimed.attempt, &claimed.step().id);
             let of = Try { workflow: claimed.facts.id, step, owner: &going.desk.owner, attempt };

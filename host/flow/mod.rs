@@ -16,7 +16,7 @@ use crate::lane::AfterCommit;
 use crate::plugin::Plugin;
 use crate::store::Notice;
 use crate::workflow::definition::Uses;
-use crate::workflow::{Claimed, Desk, Round, Wakes};
+use crate::workflow::{Claimed, Desk, Mine, Round, Trouble, Wakes};
 
 mod engine;
 mod fetch;
@@ -78,7 +78,7 @@ struct Flight {
 struct Unsettled {
     claimed: Claimed,
     /// Why it failed; `None` where it never began.
-    error: Option<String>,
+    error: Option<Trouble>,
 }
 
 /// A step's place among those that this host runs; dropped when it has ended, however.
@@ -96,8 +96,9 @@ impl std::fmt::Debug for Landing {
 impl Drop for Landing {
     fn drop(&mut self) {
         let mut state = self.flows.state();
-        state.flights.remove(&self.number);
-        if self.flows.desk.give_back() && !state.starved.is_empty() {
+        let landed = state.flights.remove(&self.number);
+        let room = landed.is_some_and(|it| self.flows.desk.give_back(&it.plugin, &it.claimed.facts.tenant));
+        if room && !state.starved.is_empty() {
             let starved = std::mem::take(&mut state.starved);
             state.nudged.extend(starved);
             self.flows.nudge.notify_one();
@@ -161,6 +162,14 @@ impl Flows {
         self.state().flights.len()
     }
 
+    /// The tries of a plugin's steps that this host has under way.
+    fn under_way(&self, plugin: &str) -> Mine {
+        let state = self.state();
+        let flights = state.flights.values().filter(|flight| flight.plugin == plugin).map(|flight| &flight.claimed);
+        let told = |it: &Claimed| (it.facts.id, it.step().id.clone(), it.attempt);
+        Arc::new(flights.map(told).collect())
+    }
+
     /// Has a plugin's steps looked at as soon as may be.
     pub fn nudge(&self, plugin: &str) {
         self.state().nudged.insert(plugin.to_owned());
@@ -192,13 +201,13 @@ impl Flows {
     fn take_off(self: &Arc<Self>, plugin: &str, claimed: &Claimed) -> Landing {
         let number = self.next_flight.fetch_add(1, Ordering::Relaxed);
         let flight = Flight { plugin: plugin.to_owned(), claimed: claimed.clone(), seen: std::time::Instant::now() };
-        self.desk.take();
+        self.desk.take(plugin, &claimed.facts.tenant);
         self.state().flights.insert(number, flight);
         Landing { flows: self.clone(), number }
     }
 
     /// Notes a try whose end is to be recorded at the next look.
-    fn unsettled(&self, plugin: &str, claimed: Claimed, error: Option<String>) {
+    fn unsettled(&self, plugin: &str, claimed: Claimed, error: Option<Trouble>) {
         let mut state = self.state();
         state.unsettled.entry(plugin.to_owned()).or_default().push(Unsettled { claimed, error });
         state.nudged.insert(plugin.to_owned());

@@ -18,10 +18,14 @@ use crate::failure::Failure;
 use crate::invoke::from_script;
 use crate::plugin::Code as Modules;
 use crate::script::{Call, Engine, Progress, ScriptError};
-use crate::workflow::Claimed;
+use crate::workflow::{Claimed, Trouble};
 
 /// Scripts that run or wait at a time; each has an engine of some hundred KiB.
 const MOST_RUNS: usize = 256;
+/// Of these so many are kept for tenants of a plugin with few scripts under way.
+const KEPT_RUNS: usize = MOST_RUNS / 4;
+/// How many are few.
+const FEW_RUNS: usize = 16;
 /// Engines that a thread keeps for the next scripts.
 const KEPT_ENGINES: usize = 8;
 /// How long a thread without scripts stays.
@@ -64,6 +68,28 @@ struct State {
     next: u64,
 }
 
+impl State {
+    /// What runs next, if there is room for it: the first of whoever has least under way.
+    fn next_work(&mut self) -> Option<Work> {
+        let taken: usize = self.threads.values().map(|thread| thread.runs.len()).sum();
+        if self.waiting.len() <= 1 && taken < MOST_RUNS - KEPT_RUNS {
+            return self.waiting.pop_front();
+        }
+        let mut whose = HashMap::<(&str, &str), usize>::new();
+        for (claimed, _, prepared) in self.threads.values().flat_map(|thread| thread.runs.values()) {
+            *whose.entry((&prepared.scope.plugin.id, &claimed.facts.tenant)).or_default() += 1;
+        }
+        let under_way = |work: &Work| {
+            let of = (work.prepared.scope.plugin.id.as_str(), work.claimed.facts.tenant.as_str());
+            whose.get(&of).copied().unwrap_or(0)
+        };
+        let next = self.waiting.iter().enumerate().map(|(at, work)| (under_way(work), at)).min();
+        let (has, at) = next?;
+        let room = if has < FEW_RUNS { MOST_RUNS } else { MOST_RUNS - KEPT_RUNS };
+        if taken < room { self.waiting.remove(at) } else { None }
+    }
+}
+
 struct Thread {
     sender: Sender<Message>,
     runs: HashMap<u64, (Claimed, Landing, Arc<Prepared>)>,
@@ -84,8 +110,7 @@ impl Scripts {
     }
 
     fn hand_out(self: &Arc<Self>, app: &Arc<App>, state: &mut State) {
-        while state.threads.values().map(|thread| thread.runs.len()).sum::<usize>() < MOST_RUNS {
-            let Some(work) = state.waiting.pop_front() else { return };
+        while let Some(work) = state.next_work() {
             let Some(id) = self.thread(app, state) else {
                 // Its claim runs out, and then it is tried again.
                 tracing::error!("no thread can be started for the scripts of flow steps");
@@ -158,7 +183,8 @@ impl Scripts {
                 let plugin = &prepared.scope.plugin.id;
                 tracing::error!(plugin, operation = prepared.scope.operation, "a script was given up: {text}");
                 app.metrics.plugin(plugin).relieved();
-                app.flows.unsettled(plugin, claimed, Some(text.to_owned()));
+                let trouble = Trouble { text: text.to_owned(), details: None, again: true };
+                app.flows.unsettled(plugin, claimed, Some(trouble));
                 drop(landing);
             }
         }

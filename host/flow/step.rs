@@ -18,7 +18,7 @@ use crate::store::Tx;
 use crate::store::steps::{self, Try};
 use crate::trace::Origin;
 use crate::workflow::definition::Uses;
-use crate::workflow::{self, Claimed, Desk, Going, Late};
+use crate::workflow::{self, Claimed, Desk, Going, Late, Trouble};
 
 /// What says how long a step may take that has a time of its own.
 const TIMEOUT: &str = "the step's `timeout`";
@@ -29,15 +29,15 @@ struct StepCause {
     claimed: Claimed,
     plugin: Arc<Plugin>,
     desk: Arc<Desk>,
-    /// What a script's try ended with, where it ended badly: text, and whether to try again.
-    ended: Option<(String, bool)>,
+    /// What a script's try ended with, where it ended badly.
+    ended: Option<Trouble>,
     _landing: Landing,
 }
 
 impl StepCause {
     fn going<R>(&self, now: Millis, go: impl FnOnce(&Going<'_>) -> R) -> R {
         let has = |uses: &Uses| bindings::has(&self.plugin, uses);
-        go(&Going { desk: &self.desk, plugin: &self.plugin.id, has: &has, now })
+        go(&Going { desk: &self.desk, plugin: &self.plugin.id, has: &has, claimed: 0, now })
     }
 }
 
@@ -58,10 +58,10 @@ impl Cause for StepCause {
     }
 
     fn failed(&self, tx: &Tx, error: &InvokeError, now: Millis) -> Result<Option<Outcome>, Failure> {
-        let Some((text, again)) = self.ended.clone().or_else(|| told(&self.claimed, error, false)) else {
+        let Some(trouble) = self.ended.clone().or_else(|| told(&self.claimed, error, false)) else {
             return Ok(None);
         };
-        match self.going(now, |going| workflow::failed(tx, going, &self.claimed, &text, again)) {
+        match self.going(now, |going| workflow::failed(tx, going, &self.claimed, &trouble)) {
             Ok(wakes) => Ok(Some(Outcome::new("null").waking(wakes))),
             Err(Late::Fenced) => Ok(Some(Outcome::new("null"))),
             Err(Late::Failed(failure)) => Err(failure),
@@ -75,7 +75,7 @@ impl Cause for StepCause {
 
 /// What is kept of an error, and whether the step is to be tried again. `None` where the step is not to blame: a script
 /// always is, since it ended by itself.
-fn told(claimed: &Claimed, error: &InvokeError, script: bool) -> Option<(String, bool)> {
+fn told(claimed: &Claimed, error: &InvokeError, script: bool) -> Option<Trouble> {
     let (text, again) = match error {
         InvokeError::Business { name, message, .. } => (format!("{name}: {message}"), true),
         InvokeError::Discard { why } => (format!("given up by its script: {why}"), false),
@@ -91,7 +91,8 @@ fn told(claimed: &Claimed, error: &InvokeError, script: bool) -> Option<(String,
     };
     let (tried, most) = (claimed.attempt.saturating_sub(claimed.base), claimed.step().retry.max_attempts);
     // Postgres keeps no NUL.
-    Some((format!("try {tried} of {most}: {text}").replace('\0', "\u{fffd}"), again))
+    let text = format!("try {tried} of {most}: {text}").replace('\0', "\u{fffd}");
+    Some(Trouble { text, details: error.details(), again })
 }
 
 /// Who and what a try of a step is.
@@ -235,6 +236,6 @@ fn post(app: &Arc<App>, plugin: &Arc<Plugin>, claimed: Claimed, invocation: Invo
 }
 
 fn unsettled(flows: &Flows, plugin: &str, claimed: Claimed, error: &InvokeError) {
-    let text = told(&claimed, error, false).map(|(text, _)| text);
-    flows.unsettled(plugin, claimed, text);
+    let trouble = told(&claimed, error, false);
+    flows.unsettled(plugin, claimed, trouble);
 }

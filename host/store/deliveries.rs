@@ -34,6 +34,8 @@ pub struct Claimed {
     pub event: String,
     /// The number of this try, from 1.
     pub attempt: u32,
+    /// Whether others wait for its end, or could.
+    pub in_turn: bool,
 }
 
 /// What is to be claimed of a subscription.
@@ -56,6 +58,8 @@ pub struct Hold {
     pub id: i64,
     pub owner: String,
     pub attempt: u32,
+    /// Whether it goes in turn with others: the next one is then let go when it ends.
+    pub in_turn: bool,
 }
 
 /// What comes after a try that failed.
@@ -109,6 +113,8 @@ pub struct Delivery {
     pub attempts: u32,
     pub due_at: Millis,
     pub error: Option<String>,
+    /// What the error says for programs, as JSON.
+    pub details: Option<String>,
     pub created_at: Millis,
     pub tried_at: Option<Millis>,
     pub ended_at: Option<Millis>,
@@ -135,6 +141,13 @@ verbs! { deliveries:
     /// When the database fails.
     pub fn claim(tx, wanted: Wanted<'_>, now: Millis) -> (Vec<Claimed>, bool);
 
+    /// How many deliveries of a subscription are claimed at the moment, by whomever. Nobody else counts them until this
+    /// transaction ends.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn running(tx, subscription: &str) -> usize;
+
     /// Whether a try still holds its delivery.
     ///
     /// # Errors
@@ -153,11 +166,11 @@ verbs! { deliveries:
     /// When the database fails.
     pub fn done(tx, hold: &Hold, now: Millis) -> bool;
 
-    /// Ends a try that failed; gives whether the delivery was still held.
+    /// Ends a try that failed, with the error and what it says for programs; gives whether the delivery was still held.
     ///
     /// # Errors
     /// When the database fails.
-    pub fn failed(tx, hold: &Hold, error: &str, next: Next, now: Millis) -> bool;
+    pub fn failed(tx, hold: &Hold, error: (&str, Option<&str>), next: Next, now: Millis) -> bool;
 
     /// Deliveries whose tries were lost: those of other owners where no other host has the database, and those whose
     /// lease ran out.

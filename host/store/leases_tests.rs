@@ -35,7 +35,7 @@ struct Steps;
 const SUBSCRIPTION: &str = "t events/h";
 
 fn hold(owner: &str, (id, attempt): Claim) -> Hold {
-    Hold { id, owner: owner.to_owned(), attempt }
+    Hold { id, owner: owner.to_owned(), attempt, in_turn: false }
 }
 
 impl Work for Deliveries {
@@ -92,7 +92,7 @@ impl Work for Deliveries {
     }
 
     fn failed(tx: &Tx, owner: &str, claim: Claim, now: Millis) -> Result<bool, StoreError> {
-        deliveries::failed(tx, &hold(owner, claim), "late", Next::Dead, now)
+        deliveries::failed(tx, &hold(owner, claim), ("late", None), Next::Dead, now)
     }
 }
 
@@ -105,6 +105,7 @@ impl Work for Steps {
         for workflow in 0..pieces {
             let new = New {
                 workflow,
+                tenant: "acme",
                 step: "one",
                 state: "ready",
                 due: Some(NOW),
@@ -131,7 +132,7 @@ impl Work for Steps {
     }
 
     fn renew(tx: &Tx, owner: &str, claim: Claim, now: Millis) -> Result<(), StoreError> {
-        steps::renew(tx, tried(owner, claim), now + LEASE, now).map(drop)
+        steps::renew(tx, tried(owner, claim), now + LEASE).map(drop)
     }
 
     fn is_held(tx: &Tx, owner: &str, claim: Claim) -> Result<bool, StoreError> {
@@ -143,7 +144,7 @@ impl Work for Steps {
     }
 
     fn failed(tx: &Tx, owner: &str, claim: Claim, now: Millis) -> Result<bool, StoreError> {
-        steps::failed(tx, tried(owner, claim), "failed", None, "late", now)
+        steps::failed(tx, tried(owner, claim), "failed", None, ("late", None), now)
     }
 }
 

@@ -192,6 +192,20 @@ impl Shared {
         done.inspect_err(|_| tx.rollback())
     }
 
+    /// The same for changes of rows that name in their WHERE all that they rest on, such as claims: where many hosts have
+    /// the database, no transaction of others then stands in their way.
+    ///
+    /// # Errors
+    /// As [`Shared::transact`].
+    pub fn adjust<R, E: From<StoreError>>(&self, mut work: impl FnMut(&Tx) -> Result<R, E>) -> Result<R, E> {
+        self.transact(|tx| {
+            if let Tx::Postgres(tx) = tx {
+                tx.loosen();
+            }
+            work(tx)
+        })
+    }
+
     /// Reads one state of the data, beside those who write; what runs into another transaction is done again, a few
     /// times.
     ///

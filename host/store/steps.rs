@@ -7,6 +7,8 @@ use crate::clock::Millis;
 #[derive(Clone, Debug)]
 pub struct New<'a> {
     pub workflow: i64,
+    /// The workflow's.
+    pub tenant: &'a str,
     pub step: &'a str,
     pub state: &'a str,
     pub due: Option<Millis>,
@@ -42,6 +44,8 @@ pub struct Step {
     pub fields: Option<String>,
     pub result: Option<String>,
     pub error: Option<String>,
+    /// What the error says for programs, as JSON.
+    pub details: Option<String>,
     pub ready_at: Millis,
     pub begun_at: Option<Millis>,
     pub ended_at: Option<Millis>,
@@ -72,12 +76,19 @@ verbs! { steps:
     /// When the database fails.
     pub fn done(tx, of: Try<'_>, result: &str, now: Millis) -> bool;
 
-    /// Ends the try with an error: `state` is `retry`, to be looked at again when `due`, or `failed`. Gives `false` where it
+    /// Ends the try with an error, and what it says for programs: `state` is `retry`, to be looked at again when `due`, or `failed`. Gives `false` where it
     /// is fenced.
     ///
     /// # Errors
     /// When the database fails.
-    pub fn failed(tx, of: Try<'_>, state: &str, due: Option<Millis>, error: &str, now: Millis) -> bool;
+    pub fn failed(
+        tx,
+        of: Try<'_>,
+        state: &str,
+        due: Option<Millis>,
+        error: (&str, Option<&str>),
+        now: Millis,
+    ) -> bool;
 
     /// Gives a try back that has not begun, as if it had not been counted.
     ///
@@ -85,11 +96,11 @@ verbs! { steps:
     /// When the database fails.
     pub fn give_back(tx, of: Try<'_>, due: Millis) -> bool;
 
-    /// Lets a claim hold until `until`, if it still does. Gives whether.
+    /// Lets a claim hold until `until`, unless it is another's by now. Gives whether.
     ///
     /// # Errors
     /// When the database fails.
-    pub fn renew(tx, of: Try<'_>, until: Millis, now: Millis) -> bool;
+    pub fn renew(tx, of: Try<'_>, until: Millis) -> bool;
 
     /// Claims a step that was seen in `seen`, for the try after it.
     ///
@@ -115,6 +126,18 @@ verbs! { steps:
     /// # Errors
     /// When the database fails.
     pub fn timers(tx, now: Millis, limit: usize) -> Vec<Step>;
+
+    /// The tenants with steps that are to run and are due, in their order.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn tenants_due(tx, now: Millis) -> Vec<String>;
+
+    /// Those steps of one of them, the longest overdue first.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn due_of(tx, tenant: &str, now: Millis, limit: usize) -> Vec<Step>;
 
     /// When the next step is due after `after`.
     ///

@@ -7,7 +7,7 @@ use serde_json::Value as Json;
 
 use super::definition::{Step, Uses};
 use super::values::{View, jitter};
-use super::{Claimed, Facts, Going, Late, Results, Wakes};
+use super::{Claimed, Facts, Going, Late, Results, Trouble, Wakes};
 use crate::clock::{Millis, millis};
 use crate::store::StoreError;
 use crate::store::steps::{self, New, Try};
@@ -60,19 +60,19 @@ pub fn ended(tx: &Tx, going: &Going<'_>, claimed: &Claimed, result: &str) -> Res
     Ok(moving.wakes)
 }
 
-/// Ends a try with an error: it is tried again after a pause, or, without tries left or where `again` is false, the
-/// workflow fails.
+/// Ends a try with an error: it is tried again after a pause, or, without tries left or where it is not to be tried
+/// again, the workflow fails.
 ///
 /// # Errors
 /// As [`ended`].
-pub fn failed(tx: &Tx, going: &Going<'_>, claimed: &Claimed, error: &str, again: bool) -> Result<Wakes, Late> {
+pub fn failed(tx: &Tx, going: &Going<'_>, claimed: &Claimed, trouble: &Trouble) -> Result<Wakes, Late> {
     let step = claimed.step();
     let tried = claimed.attempt.saturating_sub(claimed.base);
-    let pause = step.retry.pause(tried, jitter(&claimed.facts, &step.id, claimed.attempt)).filter(|_| again);
+    let pause = step.retry.pause(tried, jitter(&claimed.facts, &step.id, claimed.attempt)).filter(|_| trouble.again);
     let due = pause.map(|pause| going.now.saturating_add(millis(pause)));
-    let error = cut(error);
+    let error = cut(&trouble.text);
     let state = if due.is_some() { "retry" } else { "failed" };
-    if !steps::failed(tx, of(going, claimed), state, due, error, going.now)? {
+    if !steps::failed(tx, of(going, claimed), state, due, (error, trouble.details.as_deref()), going.now)? {
         return Err(Late::Fenced);
     }
     let mut moving = Move::new(tx, going, claimed.facts.clone());
@@ -244,9 +244,10 @@ impl<'m> Move<'m> {
         }
     }
 
-    fn new_step<'s>(&self, step: &'s Step, state: &'s str) -> New<'s> {
+    fn new_step<'s>(&'s self, step: &'s Step, state: &'s str) -> New<'s> {
         New {
             workflow: self.facts.id,
+            tenant: &self.facts.tenant,
             step: &step.id,
             state,
             due: None,
@@ -279,7 +280,8 @@ impl<'m> Move<'m> {
     /// Born claimed where this host has room: it then begins at once, without another transaction.
     fn claim_or_leave(&mut self, index: usize, step: &Step, view: &View<'_>) -> Result<(), StoreError> {
         let (desk, now) = (self.going.desk, self.going.now);
-        if desk.room() <= self.wakes.claimed.len() {
+        let beside = self.going.claimed + self.wakes.claimed.len();
+        if !desk.has_room(self.going.plugin, &self.facts.tenant, beside, beside) {
             return self.write(step, "ready", Some(now), Ok(None));
         }
         let due = Some(now.saturating_add(desk.lease));

@@ -1,7 +1,7 @@
 //! What has become due: steps to claim, sleeps that are over, claims whose host is gone.
 
-use std::collections::HashMap;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value as Json;
 
@@ -12,26 +12,35 @@ use super::{Claimed, Facts, Going, Results, Wakes};
 use crate::clock::Millis;
 use crate::failure::{Code, Failure};
 use crate::store::StoreError;
-use crate::store::steps::{self, Step};
+use crate::store::steps::{self, Step, Try};
 use crate::store::{Tx, workflows};
 
 /// Steps that one transaction looks at.
 const BATCH: usize = 256;
 
+/// Steps that a tenant behind another's line has taken in its turn.
+const SHARE: usize = 8;
+
 /// What is kept from one look to the next: the definitions of workflows that go on.
 #[derive(Debug, Default)]
 pub struct Round {
+    /// Which tenant had the last turn of those who wait behind another's line, by plugin.
+    turns: Mutex<HashMap<String, String>>,
     definitions: Mutex<HashMap<[u8; 32], Arc<Definition>>>,
 }
+
+/// Tries that this host has under way: workflow, step, and which try.
+pub type Mine = Arc<HashSet<(i64, String, u32)>>;
 
 /// What a look came to.
 #[derive(Debug, Default)]
 pub struct Taken {
+    mine: Mine,
     pub wakes: Wakes,
     /// When to look again.
     pub next: Option<Millis>,
-    /// Steps are due that this host has no room for.
-    pub starved: bool,
+    /// Tenants with steps due that this host has no room for.
+    pub starved: BTreeSet<String>,
 }
 
 impl Round {
@@ -59,7 +68,11 @@ impl Round {
         Ok(Ok(Arc::new(Facts { id: row.id, tenant: row.tenant, workflow_id: row.workflow_id, seed, definition })))
     }
 
-    fn lock(&self) -> std::sync::MutexGuard<'_, HashMap<[u8; 32], Arc<Definition>>> {
+    fn turns(&self) -> MutexGuard<'_, HashMap<String, String>> {
+        self.turns.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    fn lock(&self) -> MutexGuard<'_, HashMap<[u8; 32], Arc<Definition>>> {
         let mut known = self.definitions.lock().unwrap_or_else(PoisonError::into_inner);
         // One for each version of each flow; whatever made so many, they can be read again.
         if known.len() > 1000 {
@@ -73,20 +86,40 @@ impl Round {
 ///
 /// # Errors
 /// When the database fails.
-pub fn take_due(tx: &Tx, going: &Going<'_>, round: &Round) -> Result<Taken, StoreError> {
-    let mut taken = Taken::default();
+pub fn take_due(tx: &Tx, going: &Going<'_>, round: &Round, mine: &Mine) -> Result<Taken, StoreError> {
+    let mut taken = Taken { mine: mine.clone(), ..Taken::default() };
     let rows = steps::due(tx, going.now, BATCH)?;
     let mut full = rows.len() == BATCH;
     take_all(tx, going, round, rows, &mut taken)?;
-    if taken.starved {
+    if !taken.starved.is_empty() {
         // What there is no room for stays due, and somebody says so when there is. It holds up nobody whose time has come.
         let rows = steps::timers(tx, going.now, BATCH)?;
         full = rows.len() == BATCH;
         take_all(tx, going, round, rows, &mut taken)?;
+        take_in_turns(tx, going, round, &mut taken)?;
     }
     let next = if full { Some(going.now) } else { steps::next_due(tx, going.now)? };
     taken.next = next.into_iter().chain(taken.next).min();
     Ok(taken)
+}
+
+/// Takes a few steps of each tenant that waits behind another's line, beginning with another one each time.
+fn take_in_turns(tx: &Tx, going: &Going<'_>, round: &Round, taken: &mut Taken) -> Result<(), StoreError> {
+    let mut tenants = steps::tenants_due(tx, going.now)?;
+    let last = round.turns().get(going.plugin).cloned().unwrap_or_default();
+    let begin = tenants.iter().position(|tenant| *tenant > last).unwrap_or(0);
+    tenants.rotate_left(begin);
+    for tenant in tenants {
+        if taken.starved.contains(&tenant) {
+            continue;
+        }
+        let (rows, before) = (steps::due_of(tx, &tenant, going.now, SHARE)?, taken.wakes.claimed.len());
+        take_all(tx, going, round, rows, taken)?;
+        if taken.wakes.claimed.len() > before {
+            round.turns().insert(going.plugin.to_owned(), tenant);
+        }
+    }
+    Ok(())
 }
 
 fn take_all(tx: &Tx, going: &Going<'_>, round: &Round, rows: Vec<Step>, taken: &mut Taken) -> Result<(), StoreError> {
@@ -182,6 +215,12 @@ fn run(
         moving.settle("")?;
         Ok(moving.wakes)
     };
+    if row.state == "running" && taken.mine.contains(&(row.workflow, row.step.clone(), row.attempt)) {
+        // It waits for its turn on a busy machine, and its claim ran out meanwhile. Nobody has taken it over.
+        let of = Try { workflow: row.workflow, step: &row.step, owner: &going.desk.owner, attempt: row.attempt };
+        steps::renew(tx, of, now.saturating_add(going.desk.lease))?;
+        return Ok(Wakes::default());
+    }
     if row.state == "running" && tried >= step.retry.max_attempts {
         let error = format!(
             "try {tried} of {} was begun and never ended: the host died in it, or could not be reached for longer than \
@@ -197,8 +236,10 @@ fn run(
         let error = missing(step, going.plugin);
         return trouble("blocked", Some(blocked_until(going, row)), &error, State::Failing);
     }
-    if going.desk.room() <= taken.wakes.claimed.len() {
-        taken.starved = true;
+    let beside = &taken.wakes.claimed;
+    let own = beside.iter().filter(|claimed| claimed.facts.tenant == facts.tenant).count();
+    if !going.desk.has_room(going.plugin, &facts.tenant, own, beside.len()) {
+        taken.starved.insert(facts.tenant.clone());
         return Ok(Wakes::default());
     }
     if !steps::claim(tx, row, &going.desk.owner, now.saturating_add(going.desk.lease), now)? {

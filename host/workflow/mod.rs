@@ -2,8 +2,7 @@
 //! is `flow`'s business.
 
 use std::collections::HashMap;
-use std::sync::Arc;
-use std::sync::atomic::{AtomicUsize, Ordering};
+use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value as Json;
 
@@ -18,14 +17,18 @@ mod values;
 
 pub use advance::{begin, ended, failed};
 pub use definition::Definition;
-pub use due::{Round, Taken, satisfy, take_due};
+pub use due::{Mine, Round, Taken, satisfy, take_due};
 pub use operate::{Page, Wanted, cancel, find, list, retry, show};
 
 /// Steps that one host has claimed and not ended at a time; more of them wait in the database.
 pub const MOST_CLAIMED: usize = 512;
 
-/// Steps for which it is worth while to look for more.
-const GOOD_NUMBER: usize = MOST_CLAIMED / 4;
+/// Places that are kept for those who have few steps under way, so that whoever has many that wait for the network, and
+/// any number behind them, keeps nobody else waiting.
+const KEPT: usize = MOST_CLAIMED / 4;
+
+/// How many steps of one tenant in one plugin are few.
+const FEW: usize = 32;
 
 /// Results of steps, by their index.
 pub(crate) type Results = HashMap<usize, Json>;
@@ -173,48 +176,82 @@ pub struct Desk {
     pub lease: Millis,
     /// How long a step that this host cannot run is left to others; 0 where there are none.
     pub patience: Millis,
-    /// Steps it may claim at the moment: `usize::MAX / 2` and more while it runs none.
-    taken: AtomicUsize,
+    places: Mutex<Places>,
 }
 
-const CLOSED: usize = usize::MAX / 2;
+/// Steps that a host has claimed.
+#[derive(Debug, Default)]
+struct Places {
+    open: bool,
+    taken: usize,
+    /// By plugin, and by tenant in it; nobody without any.
+    whose: HashMap<String, HashMap<String, usize>>,
+}
+
+impl Places {
+    fn of(&self, plugin: &str, tenant: &str) -> usize {
+        self.whose.get(plugin).and_then(|tenants| tenants.get(tenant)).copied().unwrap_or(0)
+    }
+}
 
 impl Desk {
     /// A desk that takes nothing yet.
     pub fn new(owner: String, lease: Millis, patience: Millis) -> Self {
-        Self { owner, lease, patience, taken: AtomicUsize::new(CLOSED) }
+        Self { owner, lease, patience, places: Mutex::default() }
+    }
+
+    fn places(&self) -> MutexGuard<'_, Places> {
+        self.places.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
     /// Begins to take steps.
     pub fn open(&self) {
-        // What is taken already counts on.
-        let _closed_before =
-            self.taken.fetch_update(Ordering::SeqCst, Ordering::SeqCst, |taken| taken.checked_sub(CLOSED));
+        self.places().open = true;
     }
 
     /// Takes no more.
     pub fn close(&self) {
-        self.taken.fetch_add(CLOSED, Ordering::SeqCst);
+        self.places().open = false;
     }
 
-    /// How many more steps it would take.
-    pub fn room(&self) -> usize {
-        MOST_CLAIMED.saturating_sub(self.taken.load(Ordering::Relaxed))
+    /// Whether it would take one more step of a tenant's, beside those that the same transaction is about to take: so many
+    /// of the tenant's own, and in all.
+    pub fn has_room(&self, plugin: &str, tenant: &str, own: usize, all: usize) -> bool {
+        let places = self.places();
+        let few = places.of(plugin, tenant) + own < FEW;
+        places.open && places.taken + all < if few { MOST_CLAIMED } else { MOST_CLAIMED - KEPT }
     }
 
     /// Counts a step that it has taken.
-    pub fn take(&self) {
-        self.taken.fetch_add(1, Ordering::Relaxed);
+    pub fn take(&self, plugin: &str, tenant: &str) {
+        let mut places = self.places();
+        places.taken += 1;
+        match places.whose.get_mut(plugin).and_then(|tenants| tenants.get_mut(tenant)) {
+            Some(taken) => *taken += 1,
+            None => drop(places.whose.entry(plugin.to_owned()).or_default().insert(tenant.to_owned(), 1)),
+        }
     }
 
-    /// Counts one that it has no longer; gives whether there is room again for a good number.
-    pub fn give_back(&self) -> bool {
-        self.taken.fetch_sub(1, Ordering::Relaxed) == MOST_CLAIMED - GOOD_NUMBER + 1
+    /// Counts one that it has no longer; gives whether that made room for a good number: of those who have few, or of
+    /// all.
+    pub fn give_back(&self, plugin: &str, tenant: &str) -> bool {
+        let mut places = self.places();
+        places.taken = places.taken.saturating_sub(1);
+        if let Some(tenants) = places.whose.get_mut(plugin)
+            && let Some(taken) = tenants.get_mut(tenant)
+        {
+            *taken = taken.saturating_sub(1);
+            if *taken == 0 {
+                tenants.remove(tenant);
+            }
+        }
+        places.taken == MOST_CLAIMED - KEPT || places.taken == MOST_CLAIMED - 2 * KEPT
     }
 
-    /// Whether there is room for a good number.
-    pub fn has_room(&self) -> bool {
-        self.room() >= GOOD_NUMBER
+    /// Whether it has room for a good number, whoever's.
+    pub fn has_plenty(&self) -> bool {
+        let places = self.places();
+        places.open && places.taken <= MOST_CLAIMED - 2 * KEPT
     }
 }
 
@@ -224,7 +261,19 @@ pub struct Going<'g> {
     pub plugin: &'g str,
     /// Whether the plugin has a script, or an action, of this name now.
     pub has: &'g dyn Fn(&definition::Uses) -> bool,
+    /// Steps of the same tenant that the transaction has claimed before.
+    pub claimed: usize,
     pub now: Millis,
+}
+
+/// Why a try failed, as it is kept.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Trouble {
+    pub text: String,
+    /// What it says for programs, as JSON.
+    pub details: Option<String>,
+    /// Whether the step is to be tried again.
+    pub again: bool,
 }
 
 /// A change that came too late: the step is no longer this host's, or no longer open.

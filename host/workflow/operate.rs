@@ -122,7 +122,9 @@ fn all_steps(workflow: &Workflow, definition: Option<&Definition>, done: &[Step]
 }
 
 fn step_told(step: &Step) -> Map<String, Json> {
-    let result = step.result.as_deref().and_then(|text| serde_json::from_str(text).ok()).unwrap_or(Json::Null);
+    let read = |text: &Option<String>| text.as_deref().and_then(|text| serde_json::from_str(text).ok());
+    let (result, details): (Json, Json) =
+        (read(&step.result).unwrap_or_default(), read(&step.details).unwrap_or_default());
     let open = step.ended_at.is_none();
     let told = json!({
         "id": step.step,
@@ -134,6 +136,7 @@ fn step_told(step: &Step) -> Map<String, Json> {
         "nextAt": shown(step.due.filter(|_| open && step.state != "running")),
         "result": result,
         "error": step.error,
+        "details": details,
     });
     if let Json::Object(members) = told { members } else { Map::new() }
 }

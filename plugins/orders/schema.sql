@@ -19,6 +19,8 @@ CREATE TABLE customer_order (
   total_cents   INTEGER NOT NULL DEFAULT 0 CHECK (total_cents >= 0 AND total_cents <= 9007199254740991),
   ship_to       JSON,
   paid_at       TIMESTAMP,
+  -- What a payment service is asked for, while it is: until the answer is known the order takes no changes.
+  charging_cents INTEGER CHECK (charging_cents >= 0),
   created_at    TIMESTAMP NOT NULL,
   updated_at    TIMESTAMP NOT NULL,
   CHECK (status <> 'paid' OR paid_at IS NOT NULL)

@@ -131,7 +131,7 @@ fn what_is_no_event_has_a_clear_status_and_leaves_nothing() {
         (b"{\"specversion\":\"1.0\",\"id\":\"1\",\"id\":\"2\"}".to_vec(), "stands twice"),
         (b"{\"id\":\"\xff\"}".to_vec(), "not UTF-8"),
         (b"{".to_vec(), "not I-JSON"),
-        (b"".to_vec(), "it is empty"),
+        (b"".to_vec(), "the body is empty"),
     ];
     for (body, says) in bad {
         let answer = send(&host, &[STRUCTURED], &body);

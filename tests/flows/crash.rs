@@ -70,6 +70,17 @@ fn list(host: &Process, query: &str) -> Vec<Json> {
     answer.json()["workflows"].as_array().unwrap().clone()
 }
 
+/// Starts a workflow; `None` where the host is gone. A database that is too slow at the moment is asked again.
+fn start(host: &Process, id: &str) -> Option<()> {
+    loop {
+        let answer = host.try_post("payer", "start", id, &format!(r#"{{"id":"{id}"}}"#))?;
+        if answer.status == 200 {
+            return Some(());
+        }
+        assert_eq!(answer.status, 503, "{}", answer.body);
+    }
+}
+
 /// Starts workflows until the host stops answering; gives the ids that may have been started.
 fn start_until_gone(host: &Process, round: usize) -> Vec<String> {
     let ids = std::sync::Mutex::new(Vec::new());
@@ -80,9 +91,9 @@ fn start_until_gone(host: &Process, round: usize) -> Vec<String> {
                 for number in 0.. {
                     let id = format!("r{round}c{caller}n{number}");
                     ids.lock().unwrap().push(id.clone());
-                    let started = host.try_post("payer", "start", &id, &format!(r#"{{"id":"{id}"}}"#));
-                    let Some(answer) = started else { return };
-                    assert_eq!(answer.status, 200, "{}", answer.body);
+                    if start(host, &id).is_none() {
+                        return;
+                    }
                 }
             });
         }
@@ -94,7 +105,7 @@ fn start_until_gone(host: &Process, round: usize) -> Vec<String> {
 fn examine(folders: &Folders, server: &Server, ids: &[String]) {
     let host = folders.dev();
     for id in ids {
-        host.post("payer", "start", id, &format!(r#"{{"id":"{id}"}}"#)).data();
+        start(&host, id).unwrap();
     }
     until(
         || ["running", "waiting", "failing"].map(|status| list(&host, &format!("&status={status}")).len()),

@@ -2,9 +2,12 @@
 
 #[cfg(feature = "crash-points")]
 mod crash;
+mod errors;
+mod fair;
 pub mod load;
 mod operators;
 mod outside;
+mod payment;
 mod scenarios;
 pub mod stored;
 

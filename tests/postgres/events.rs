@@ -119,10 +119,87 @@ fn events_of_a_subject_are_handled_in_their_order_whichever_host_took_them() {
     for _ in 0..3 {
         hosts.iter().for_each(Host::drain);
     }
-    assert_eq!(hosts[0].count("line", "noted"), 120);
+    let open = hosts[0].rows("line", "SELECT sender_id, state, error FROM _oncehost_deliveries WHERE state <> 'done'");
+    assert_eq!((hosts[0].count("line", "noted"), open), (120, Vec::new()));
     // The rows of deliveries are made as events arrive, and handled one after the other.
     let turns = "SELECT sender_id FROM _oncehost_deliveries ORDER BY subject, id";
     let arrived: Vec<String> =
         hosts[0].rows("line", turns).iter().map(|row| row[0].as_str().unwrap().to_owned()).collect();
     assert!(arrived.is_sorted(), "{arrived:?}");
+}
+
+#[test]
+fn concurrency_of_a_subscription_counts_what_runs_on_all_hosts() {
+    let url = postgres::database();
+    let host = Host::with(files(LINE), |settings| settings.store = Store::Postgres(url));
+    // The subscription has two at a time, and another host has claimed as many.
+    for id in ["x", "y"] {
+        host.rows(
+            "line",
+            &format!(
+                "INSERT INTO _oncehost_deliveries (event_id, subscription, operation, handler, tenant, source, sender_id, \
+                 type, event, state, attempts, lost, due_at, owner, lease_until, created_at) VALUES ('{id}', \
+                 'step events/note', 'line/event:note', 'note', 'dev', 's', '{id}', 'step', '{{\"id\":\"{id}\"}}', \
+                 'running', 1, 0, {START}, 'other', {START} + 1000, {START})"
+            ),
+        );
+    }
+    let event = json!({ "specversion": "1.0", "type": "step", "source": "s", "id": "1" });
+    assert_eq!(host.send_event("dev", &event).status, 202);
+    let state = || host.rows("line", "SELECT state FROM _oncehost_deliveries WHERE sender_id = '1'")[0][0].clone();
+    host.drain();
+    assert_eq!(state(), "waiting");
+    host.clock.advance(1000);
+    host.drain();
+    assert_eq!(state(), "done", "their leases ran out");
+}
+
+/// `slow` waits for a row that somebody else has locked.
+const SLOW: &str = r#"
+//- /slow/plugin.json
+{ "id": "slow", "version": "1.0.0", "permissions": ["data:write", "events:heard"], "limits": { "handler": "300s" },
+  "subscriptions": [ { "type": "heard", "handler": "events/note" } ] }
+//- /slow/schema.sql
+CREATE TABLE gate (id TEXT PRIMARY KEY, n INTEGER NOT NULL);
+CREATE TABLE noted (id TEXT PRIMARY KEY);
+//- /slow/events/note.ts
+export function handle(event: any, ctx: any) {
+  const made = event.id === 'slow'
+    ? store.update('gate', { id: { eq: 'g' } }, { n: { inc: 1 } })
+    : store.createIfAbsent('noted', { id: ctx.invocationId }, ['id'])
+  if (!made.ok) throw made.error
+}
+"#;
+
+#[test]
+fn delivery_that_takes_long_keeps_no_later_one_waiting() {
+    let url = postgres::database();
+    let host = Host::with(files(SLOW), |settings| {
+        settings.store = Store::Postgres(url.clone());
+        settings.key_wait = std::time::Duration::from_secs(300);
+        settings.store_timeout = std::time::Duration::from_secs(300);
+    });
+    host.rows("slow", "INSERT INTO gate (tenant_id, id, n) VALUES ('dev', 'g', 0)");
+    let mut connected = tokio::task::JoinSet::new();
+    let lock = host.block_on(async {
+        let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+        connected.spawn(connection);
+        client.batch_execute("BEGIN; SELECT 1 FROM slow.gate FOR UPDATE").await.unwrap();
+        client
+    });
+    let send = |id: &str| {
+        let event = json!({ "specversion": "1.0", "type": "heard", "source": "s", "id": id });
+        assert_eq!(host.send_event("dev", &event).status, 202);
+    };
+    send("slow");
+    (0..300).for_each(|number| send(&number.to_string()));
+    let count = |state: &str| {
+        host.rows("slow", &format!("SELECT count(*) FROM _oncehost_deliveries WHERE state = '{state}'"))[0][0].clone()
+    };
+    std::thread::scope(|scope| {
+        scope.spawn(|| host.drain());
+        crate::flows::until(|| count("done"), |done| *done == 300);
+        assert_eq!(count("running"), 1);
+        host.block_on(lock.batch_execute("COMMIT")).unwrap();
+    });
 }

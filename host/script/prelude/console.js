@@ -96,7 +96,7 @@
       if (isError(part)) shown += `\n${stackOf(part)}`;
       line += (line === indent ? "" : " ") + shown;
     }
-    native.log(level, indent === "" ? line : line.replaceAll("\n", `\n${indent}`));
+    native.log(level, (indent === "" ? line : line.replaceAll("\n", `\n${indent}`)).toWellFormed());
   };
   const label = (given) => (given === undefined ? "default" : picture(given, 0, 200));
   const stopwatch = (given, rest, over) => {

@@ -60,7 +60,7 @@
       }
       super(message);
       this.#name = name;
-      this.#message = message;
+      this.#message = message.toWellFormed();
       this.#status = status;
       this.#details = details;
       hidden(this, "name", name);
@@ -81,7 +81,7 @@
     constructor(why) {
       if (typeof why !== "string") throw contract("Discard: say why: new Discard('no such video')");
       super(why);
-      this.#why = why;
+      this.#why = why.toWellFormed();
       hidden(this, "name", "Discard");
     }
     static {
@@ -369,7 +369,7 @@
     discardFacts,
     describe: (value) =>
       isError(value)
-        ? [picture(value, 0, 4000), stackOf(value), classesOf(value).join("\n")]
-        : [picture(value, 0, 4000), typeof value === "string" ? undefined : "", undefined],
+        ? [picture(value, 0, 4000).toWellFormed(), stackOf(value).toWellFormed(), classesOf(value).join("\n")]
+        : [picture(value, 0, 4000).toWellFormed(), typeof value === "string" ? undefined : "", undefined],
   });
 })

@@ -55,7 +55,8 @@ impl Book {
 
     fn claim(&self, owner: &str, limit: usize) -> Vec<Hold> {
         let (claimed, _) = claim(&self.tx, wanted(owner, limit, "", true), NOW).unwrap();
-        claimed.into_iter().map(|it| Hold { id: it.id, owner: owner.to_owned(), attempt: it.attempt }).collect()
+        let hold = |it: Claimed| Hold { id: it.id, owner: owner.to_owned(), attempt: it.attempt, in_turn: it.in_turn };
+        claimed.into_iter().map(hold).collect()
     }
 
     fn states(&self) -> Vec<String> {
@@ -100,7 +101,7 @@ fn who_lost_a_delivery_changes_nothing_of_it() {
         assert_eq!(quick.attempt, 2);
         assert!(!is_held(&book.tx, &slow).unwrap());
         assert!(!done(&book.tx, &slow, NOW).unwrap());
-        assert!(!failed(&book.tx, &slow, "late", Next::Dead, NOW).unwrap());
+        assert!(!failed(&book.tx, &slow, ("late", None), Next::Dead, NOW).unwrap());
         // The same owner, in an earlier try.
         assert!(!done(&book.tx, &Hold { attempt: 1, ..quick.clone() }, NOW).unwrap());
         assert!(done(&book.tx, &quick, NOW).unwrap());
@@ -147,13 +148,41 @@ fn one_of_each_turn_goes_at_a_time_in_the_order_of_coming() {
         assert_eq!(book.states(), ["waiting", "behind", "waiting", "behind"]);
         let held = book.claim("x", 9);
         assert_eq!(held.len(), 2);
-        assert!(failed(&book.tx, &held[0], "again", Next::Again(NOW + 5), NOW).unwrap());
+        assert!(failed(&book.tx, &held[0], ("again", None), Next::Again(NOW + 5), NOW).unwrap());
         assert_eq!(book.states(), ["waiting", "behind", "running", "behind"], "its turn is not over");
         assert_eq!(discard(&book.tx, &[held[0].id], NOW).unwrap(), 1);
         assert_eq!(book.states(), ["discarded", "waiting", "running", "behind"]);
         // A dead one that comes back has lost its place.
         assert_eq!(replay(&book.tx, &[(held[0].id, NOW)]).unwrap(), 1);
         assert_eq!(book.states(), ["behind", "waiting", "running", "behind"]);
+    }
+}
+
+#[test]
+fn replay_of_what_still_waits_keeps_its_place_in_the_turn() {
+    for book in books() {
+        for event in ["a1", "a2"] {
+            book.add(event, Some("a"));
+        }
+        let ids: Vec<i64> = list(&book.tx, &Selected::default(), 0, 9).unwrap().iter().map(|it| it.id).collect();
+        // Behind the other one each would wait for ever.
+        assert_eq!(replay(&book.tx, &[(ids[0], NOW), (ids[1], NOW)]).unwrap(), 2);
+        assert_eq!(book.states(), ["waiting", "behind"]);
+    }
+}
+
+#[test]
+fn running_are_counted_whoever_has_claimed_them() {
+    for book in books() {
+        for event in ["a", "b", "c"] {
+            book.add(event, None);
+        }
+        book.claim("x", 1);
+        let held = book.claim("y", 1).remove(0);
+        assert_eq!(running(&book.tx, SUBSCRIPTION).unwrap(), 2);
+        assert_eq!(running(&book.tx, "t events/other").unwrap(), 0);
+        done(&book.tx, &held, NOW).unwrap();
+        assert_eq!(running(&book.tx, SUBSCRIPTION).unwrap(), 1);
     }
 }
 
@@ -183,7 +212,7 @@ fn try_that_never_ran_is_not_counted() {
     for book in books() {
         book.add("a", None);
         let hold = book.claim("x", 1).remove(0);
-        assert!(failed(&book.tx, &hold, "no room", Next::Uncounted(NOW), NOW).unwrap());
+        assert!(failed(&book.tx, &hold, ("no room", None), Next::Uncounted(NOW), NOW).unwrap());
         assert_eq!(book.claim("x", 1)[0].attempt, 1);
     }
 }

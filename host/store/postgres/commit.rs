@@ -41,11 +41,12 @@ impl Tx {
         self.enter_now(&mut slot)?;
         let begins = slot.stage == Stage::Wanted;
         let pending = std::mem::take(&mut slot.pending);
+        let begin_text = self.begin_text(&slot);
         let Some(client) = &slot.client else { return Err(gone()) };
         let sent = self.wait(async {
             let prepared = prepare(client, &pending).await.map_err(Sent::Before)?;
             if begins {
-                client.batch_execute(self.begin_text()).await.map_err(|error| Sent::Before(error.into()))?;
+                client.batch_execute(begin_text).await.map_err(|error| Sent::Before(error.into()))?;
             }
             crate::crash_point!("before-commit-is-sent");
             let statements = give_all(client, &pending, &prepared);

@@ -3,7 +3,7 @@
 
 use tokio_postgres::Row;
 
-use super::{StoreError, Tx, count, get, instant, many, marks, most, number, optional, text};
+use super::{StoreError, Tx, count, get, instant, many, marks, most, number, number_of, optional, text};
 use crate::clock::Millis;
 use crate::query::Cell;
 use crate::store::deliveries::{Claimed, Hold, Lost, NewDelivery, Next, Wanted, in_turns};
@@ -104,7 +104,8 @@ fn due(tx: &Tx, wanted: Wanted<'_>, last: &str, now: Millis) -> Result<Vec<(Clai
         "WITH RECURSIVE line (tenant) AS (({}) UNION ALL SELECT ({}) FROM line WHERE line.tenant IS NOT NULL), \
          turn AS MATERIALIZED (SELECT tenant FROM line WHERE tenant IS NOT NULL LIMIT $3) \
          SELECT it.* FROM turn CROSS JOIN LATERAL (SELECT id, event_id, subscription, operation, handler, tenant, event, \
-         attempts + 1, lost FROM {table} WHERE subscription = $1 AND state = 'waiting' AND tenant = turn.tenant \
+         attempts + 1, lost, order_key IS NOT NULL FROM {table} \
+         WHERE subscription = $1 AND state = 'waiting' AND tenant = turn.tenant \
          AND due_at <= $2 ORDER BY due_at, id LIMIT ($3 - 1) / (SELECT count(*) FROM turn) + 1 \
          FOR UPDATE SKIP LOCKED) AS it",
         next("$4"),
@@ -124,7 +125,19 @@ fn claimed(row: &Row) -> Result<Claimed, StoreError> {
         tenant: get(row, 5)?,
         event: get(row, 6)?,
         attempt: count(row, 7)?,
+        in_turn: get(row, 9)?,
     })
+}
+
+/// How many deliveries of a subscription are claimed at the moment, by whomever. Nobody else counts them until this
+/// transaction ends.
+pub fn running(tx: &Tx, subscription: &str) -> Result<usize, StoreError> {
+    let lock = number_of(&["oncehost", "count", &tx.shared.plugin, subscription]);
+    tx.query("SELECT pg_advisory_xact_lock($1)", &[number(lock)])?;
+    let sql = format!("SELECT count(*) FROM {} WHERE state = 'running' AND subscription = $1", table(tx));
+    let counted = tx.query(&sql, &[text(subscription)])?;
+    let counted: i64 = counted.first().map_or(Ok(0), |row| get(row, 0))?;
+    Ok(usize::try_from(counted).unwrap_or(usize::MAX))
 }
 
 /// Whether a try still holds its delivery.
@@ -140,16 +153,18 @@ pub fn extend(tx: &Tx, holds: &[Hold], lease_until: Millis) -> Result<(), StoreE
 
 /// Ends a delivery that was handled; gives whether it was still held.
 pub fn done(tx: &Tx, hold: &Hold, now: Millis) -> Result<bool, StoreError> {
-    let rest = format!("state = 'done', error = NULL, ended_at = $4, owner = NULL, lease_until = NULL WHERE {HELD}");
+    let rest = format!(
+        "state = 'done', error = NULL, details = NULL, ended_at = $4, owner = NULL, lease_until = NULL WHERE {HELD}"
+    );
     let ended = update(tx, &rest, &[held(hold), vec![number(now)]].concat())? == 1;
-    if ended {
+    if ended && hold.in_turn {
         next_in_turn(tx, hold.id)?;
     }
     Ok(ended)
 }
 
 /// Ends a try that failed; gives whether the delivery was still held.
-pub fn failed(tx: &Tx, hold: &Hold, error: &str, next: Next, now: Millis) -> Result<bool, StoreError> {
+pub fn failed(tx: &Tx, hold: &Hold, error: (&str, Option<&str>), next: Next, now: Millis) -> Result<bool, StoreError> {
     let (state, due, uncounted) = match next {
         Next::Again(due) => ("waiting", due, 0),
         Next::Uncounted(due) => ("waiting", due, 1),
@@ -158,11 +173,12 @@ pub fn failed(tx: &Tx, hold: &Hold, error: &str, next: Next, now: Millis) -> Res
     let dead = next == Next::Dead;
     let rest = format!(
         "state = $4, due_at = $5, error = $6, ended_at = $7, owner = NULL, lease_until = NULL, \
-         attempts = attempts - $8 WHERE {HELD}"
+         attempts = attempts - $8, details = $9 WHERE {HELD}"
     );
-    let outcome = vec![text(state), number(due), text(error), instant(dead.then_some(now)), number(uncounted)];
+    let ended = instant(dead.then_some(now));
+    let outcome = vec![text(state), number(due), text(error.0), ended, number(uncounted), optional(error.1)];
     let changed = update(tx, &rest, &[held(hold), outcome].concat())? == 1;
-    if changed && dead {
+    if changed && dead && hold.in_turn {
         next_in_turn(tx, hold.id)?;
     }
     Ok(changed)
@@ -184,21 +200,21 @@ fn next_in_turn(tx: &Tx, ended: i64) -> Result<(), StoreError> {
 /// out by themselves.
 pub fn lost(tx: &Tx, _owner: &str, now: Millis) -> Result<Vec<Lost>, StoreError> {
     let sql = format!(
-        "SELECT id, owner, attempts, subscription FROM {} WHERE state = 'running' AND lease_until <= $1 \
+        "SELECT id, owner, attempts, order_key IS NOT NULL, subscription FROM {} WHERE state = 'running' AND lease_until <= $1 \
          ORDER BY lease_until, id LIMIT 1000",
         table(tx)
     );
     let found = tx.query(&sql, &[number(now)])?;
     let lost = found.iter().map(|row| {
-        let hold = Hold { id: get(row, 0)?, owner: get(row, 1)?, attempt: count(row, 2)? };
-        Ok(Lost { hold, subscription: get(row, 3)? })
+        let hold = Hold { id: get(row, 0)?, owner: get(row, 1)?, attempt: count(row, 2)?, in_turn: get(row, 3)? };
+        Ok(Lost { hold, subscription: get(row, 4)? })
     });
     lost.collect()
 }
 
 /// Ends a try that was lost, as [`failed`] does, and notes that its host went with it.
 pub fn recover(tx: &Tx, lost: &Lost, error: &str, next: Next, now: Millis) -> Result<(), StoreError> {
-    if failed(tx, &lost.hold, error, next, now)? {
+    if failed(tx, &lost.hold, (error, None), next, now)? {
         update(tx, "lost = lost + 1 WHERE id = $1", &[number(lost.hold.id)])?;
     }
     Ok(())

@@ -99,7 +99,7 @@ impl Tx {
                 client.query(&lock, &of),
                 self.enter(client),
                 client.query(&select, &which),
-                client.batch_execute(self.begin_text())
+                client.batch_execute(self.begin_text(&slot))
             );
             began?;
             Ok::<_, tokio_postgres::Error>((locked?, found?, entered?))
@@ -181,7 +181,7 @@ impl Tx {
         let seen = self.wait(async {
             let prepared = prepare(client, &kept).await?;
             if begins {
-                client.batch_execute(self.begin_text()).await?;
+                client.batch_execute(self.begin_text(slot)).await?;
             }
             give_all(client, &kept, &prepared).await
         });

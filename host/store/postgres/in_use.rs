@@ -41,7 +41,8 @@ impl Tx {
         }
         let Some(client) = &slot.client else { return Err(gone()) };
         let entered = self.wait(async {
-            let (entered, began) = tokio::join!(biased; self.enter(client), client.batch_execute(self.begin_text()));
+            let (entered, began) =
+                tokio::join!(biased; self.enter(client), client.batch_execute(self.begin_text(slot)));
             began.and(entered)
         });
         match entered {

@@ -36,6 +36,7 @@ pub fn find(tx: &Tx, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
         return Err(gone());
     }
     tx.connected(&mut slot)?;
+    let begins = tx.begin_text(&slot);
     let Some(client) = &slot.client else { return Err(gone()) };
     let select = format!(
         "SELECT request_hash, transient, fields, reply, committed_at FROM {} \
@@ -60,7 +61,7 @@ pub fn find(tx: &Tx, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
             tx.enter(client),
             client.query_opt(&select, &key),
             set(shorter.as_ref().map(|_| &usual)),
-            client.batch_execute(tx.begin_text())
+            client.batch_execute(begins)
         );
         shortened?;
         if let Err(error) = locked {

@@ -88,6 +88,8 @@ struct Slot {
     stage: Stage,
     /// Statements are guarded by savepoints, and nothing waits for the COMMIT whose outcome matters.
     careful: bool,
+    /// It sees what others commit meanwhile, and runs into none of them.
+    loose: bool,
     /// Nothing is guessed.
     sober: bool,
     /// The version of the tables that is assumed, and that was seen under the lock of those who use them.
@@ -253,6 +255,11 @@ impl Tx {
         Self::new(shared)
     }
 
+    /// Has the transaction that is about to begin see what others commit meanwhile.
+    pub fn loosen(&self) {
+        self.shared.lock().loose = true;
+    }
+
     /// Guards each statement from the first try on.
     #[cfg(test)]
     pub(crate) fn be_careful(&self) {
@@ -308,8 +315,9 @@ impl Tx {
         self.shared.server.wait(async { tokio::time::timeout_at(until.into(), work).await })
     }
 
-    fn begin_text(&self) -> &'static str {
+    fn begin_text(&self, slot: &Slot) -> &'static str {
         match self.shared.access {
+            Access::Write if slot.loose => "BEGIN ISOLATION LEVEL READ COMMITTED",
             Access::Write => "BEGIN ISOLATION LEVEL SERIALIZABLE",
             Access::Read => "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY",
         }

@@ -4,10 +4,11 @@ use super::server::{HOST_SCHEMA, told};
 use super::{Server, StoreError, moving, number_of};
 
 /// The host's own tables in a plugin's schema, and those that belong to no plugin: a step a version.
-pub(super) const PLUGIN_TABLES: [&str; 3] = [
+pub(super) const PLUGIN_TABLES: [&str; 4] = [
     include_str!("../../../schema/postgres/0001_host.sql"),
     include_str!("../../../schema/postgres/0002_turns.sql"),
     include_str!("../../../schema/postgres/0003_owner.sql"),
+    include_str!("../../../schema/postgres/0004_details.sql"),
 ];
 const HOST_TABLES: [&str; 5] = [
     include_str!("../../../schema/postgres/host/0001_tokens.sql"),

@@ -35,6 +35,7 @@ impl Tx {
         self.connected(&mut slot)?;
         self.enter_now(&mut slot)?;
         let begins = slot.stage == Stage::Wanted;
+        let (careful, begin_text) = (slot.careful, self.begin_text(&slot));
         // What was guessed has to be seen.
         let flushes = slot.pending.iter().any(|it| it.guess == Some(Guess::Row));
         let kept = if flushes { std::mem::take(&mut slot.pending) } else { Vec::new() };
@@ -43,9 +44,8 @@ impl Tx {
             group.runs(want == Want::Changed || !reads(text), flushes.then_some(kept.len()));
         }
         let Some(client) = &slot.client else { return Err(gone()) };
-        let careful = slot.careful;
         let ran = self.wait(async {
-            let mut first = if begins { self.begin_text().to_owned() } else { String::new() };
+            let mut first = if begins { begin_text.to_owned() } else { String::new() };
             if careful {
                 first.push_str("; SAVEPOINT call");
                 client.batch_execute(first.trim_start_matches("; ")).await?;

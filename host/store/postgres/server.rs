@@ -24,7 +24,6 @@ pub(super) const HOST_SCHEMA: &str = "host";
 
 /// How long a connection may take to be made, or to become free.
 const CONNECT: Duration = Duration::from_secs(5);
-
 /// How long a database that had no room counts as full, unless it says so again.
 const FULL: Duration = Duration::from_secs(5);
 

@@ -9,7 +9,7 @@ use crate::query::Cell;
 use crate::store::steps::{New, Step, Try};
 
 const COLUMNS: &str = "workflow, step, state, due, owner, attempt, base, fields, result, error, ready_at, begun_at, \
-                       ended_at";
+                       ended_at, details";
 
 fn step(row: &Row) -> Result<Step, StoreError> {
     Ok(Step {
@@ -26,6 +26,7 @@ fn step(row: &Row) -> Result<Step, StoreError> {
         ready_at: get(row, 10)?,
         begun_at: get(row, 11)?,
         ended_at: get(row, 12)?,
+        details: get(row, 13)?,
     })
 }
 
@@ -56,7 +57,7 @@ pub fn insert(tx: &Tx, new: &New<'_>, now: Millis) -> Result<(), StoreError> {
     let (kind, fields) = new.event.unzip();
     let sql = format!(
         "INSERT INTO {} (workflow, step, state, due, owner, attempt, base, event_type, fields, result, error, ready_at, \
-         begun_at, ended_at) VALUES ($1, $2, $3, $4, $5, $6, 0, $7, $8, $9, $10, $11, $12, $13)",
+         begun_at, ended_at, tenant) VALUES ($1, $2, $3, $4, $5, $6, 0, $7, $8, $9, $10, $11, $12, $13, $14)",
         table(tx)
     );
     let params = [
@@ -73,6 +74,7 @@ pub fn insert(tx: &Tx, new: &New<'_>, now: Millis) -> Result<(), StoreError> {
         number(now),
         instant(new.owner.map(|_| now)),
         instant(new.ended.then_some(now)),
+        text(new.tenant),
     ];
     tx.changed(&sql, &params).map(drop)
 }
@@ -89,8 +91,10 @@ pub fn is_claimed(tx: &Tx, of: Try<'_>) -> Result<bool, StoreError> {
 
 /// Ends the try with a result. Gives `false` where it is fenced.
 pub fn done(tx: &Tx, of: Try<'_>, result: &str, now: Millis) -> Result<bool, StoreError> {
-    let rest =
-        format!("state = 'done', due = NULL, owner = NULL, result = $5, error = NULL, ended_at = $6 WHERE {CLAIMED}");
+    let rest = format!(
+        "state = 'done', due = NULL, owner = NULL, result = $5, error = NULL, details = NULL, ended_at = $6 \
+         WHERE {CLAIMED}"
+    );
     Ok(update(tx, &rest, &[tried(of), vec![text(result), number(now)]].concat())? == 1)
 }
 
@@ -100,12 +104,13 @@ pub fn failed(
     of: Try<'_>,
     state: &str,
     due: Option<Millis>,
-    error: &str,
+    error: (&str, Option<&str>),
     now: Millis,
 ) -> Result<bool, StoreError> {
-    let rest = format!("state = $5, due = $6, owner = NULL, error = $7, ended_at = $8 WHERE {CLAIMED}");
-    let ended = (state == "failed").then_some(now);
-    Ok(update(tx, &rest, &[tried(of), vec![text(state), instant(due), text(error), instant(ended)]].concat())? == 1)
+    let rest = format!("state = $5, due = $6, owner = NULL, error = $7, ended_at = $8, details = $9 WHERE {CLAIMED}");
+    let ended = instant((state == "failed").then_some(now));
+    let outcome = vec![text(state), instant(due), text(error.0), ended, optional(error.1)];
+    Ok(update(tx, &rest, &[tried(of), outcome].concat())? == 1)
 }
 
 /// Gives a try back that has not begun, as if it had not been counted.
@@ -117,10 +122,10 @@ pub fn give_back(tx: &Tx, of: Try<'_>, due: Millis) -> Result<bool, StoreError> 
     Ok(update(tx, &rest, &[tried(of), vec![number(due)]].concat())? == 1)
 }
 
-/// Lets a claim hold until `until`, if it still does. Gives whether.
-pub fn renew(tx: &Tx, of: Try<'_>, until: Millis, now: Millis) -> Result<bool, StoreError> {
-    let rest = format!("due = $5 WHERE {CLAIMED} AND due > $6");
-    Ok(update(tx, &rest, &[tried(of), vec![number(until), number(now)]].concat())? == 1)
+/// Lets a claim hold until `until`, unless it is another's by now. Gives whether.
+pub fn renew(tx: &Tx, of: Try<'_>, until: Millis) -> Result<bool, StoreError> {
+    let rest = format!("due = $5 WHERE {CLAIMED}");
+    Ok(update(tx, &rest, &[tried(of), vec![number(until)]].concat())? == 1)
 }
 
 /// Claims a step that was seen in `seen`, for the try after it.
@@ -148,7 +153,8 @@ pub fn put(
     outcome: Result<Option<&str>, &str>,
     now: Millis,
 ) -> Result<bool, StoreError> {
-    let rest = "state = $5, due = $6, owner = NULL, event_type = NULL, result = $7, error = $8, ended_at = $9 \
+    let rest = "state = $5, due = $6, owner = NULL, event_type = NULL, result = $7, error = $8, details = NULL, \
+                ended_at = $9 \
                 WHERE workflow = $1 AND step = $2 AND attempt = $3 AND state = $4";
     let (result, error) = match outcome {
         Ok(result) => (result, None),
@@ -181,6 +187,32 @@ pub fn due(tx: &Tx, now: Millis, limit: usize) -> Result<Vec<Step>, StoreError> 
 pub fn timers(tx: &Tx, now: Millis, limit: usize) -> Result<Vec<Step>, StoreError> {
     let rest = "WHERE state = 'waiting' AND due <= $1 ORDER BY due, workflow, step LIMIT $2 FOR UPDATE SKIP LOCKED";
     rows(tx, rest, &[number(now), most(limit)])
+}
+
+/// The tenants with steps that are to run and are due, in their order.
+pub fn tenants_due(tx: &Tx, now: Millis) -> Result<Vec<String>, StoreError> {
+    // From one to the next, so that a long line of one is stepped over.
+    let next = |last: &str| {
+        format!(
+            "SELECT s.tenant FROM {} AS s WHERE s.state IN ('ready', 'retry') AND s.due <= $1 AND s.tenant > {last} \
+             ORDER BY s.tenant LIMIT 1",
+            table(tx)
+        )
+    };
+    let sql = format!(
+        "WITH RECURSIVE line (tenant) AS (({}) UNION ALL SELECT ({}) FROM line WHERE line.tenant IS NOT NULL) \
+         SELECT tenant FROM line WHERE tenant IS NOT NULL",
+        next("''"),
+        next("line.tenant")
+    );
+    tx.query(&sql, &[number(now)])?.iter().map(|row| get(row, 0)).collect()
+}
+
+/// Those steps of one of them, the longest overdue first, less those that another host takes at this moment.
+pub fn due_of(tx: &Tx, tenant: &str, now: Millis, limit: usize) -> Result<Vec<Step>, StoreError> {
+    let rest = "WHERE state IN ('ready', 'retry') AND tenant = $1 AND due <= $2 ORDER BY due, workflow, step LIMIT $3 \
+                FOR UPDATE SKIP LOCKED";
+    rows(tx, rest, &[text(tenant), number(now), most(limit)])
 }
 
 /// When the next step is due after `after`.

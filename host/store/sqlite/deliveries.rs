@@ -68,8 +68,8 @@ pub fn claim(tx: &Tx, wanted: Wanted<'_>, now: Millis) -> Result<(Vec<Claimed>, 
             tenants = self::tenants(connection, wanted, "", now)?;
         }
         let share = i64::try_from(wanted.limit.div_ceil(tenants.len().max(1))).unwrap_or(i64::MAX);
-        let sql = "SELECT id, event_id, subscription, operation, handler, tenant, event, attempts + 1, lost \
-                   FROM _oncehost_deliveries WHERE subscription = ?1 AND state = 'waiting' AND tenant = ?2 \
+        let sql = "SELECT id, event_id, subscription, operation, handler, tenant, event, attempts + 1, lost, \
+                   order_key IS NOT NULL FROM _oncehost_deliveries WHERE subscription = ?1 AND state = 'waiting' AND tenant = ?2 \
                    AND due_at <= ?3 ORDER BY due_at, id LIMIT ?4";
         let mut found = Vec::new();
         for tenant in &tenants {
@@ -119,6 +119,21 @@ fn claimed(row: &Row<'_>) -> rusqlite::Result<Claimed> {
         tenant: row.get(5)?,
         event: row.get(6)?,
         attempt: row.get(7)?,
+        in_turn: row.get(9)?,
+    })
+}
+
+/// How many deliveries of a subscription are claimed at the moment, by whomever.
+///
+/// # Errors
+/// When the database fails.
+pub fn running(tx: &Tx, subscription: &str) -> Result<usize, StoreError> {
+    let sql = "SELECT count(*) FROM _oncehost_deliveries WHERE state = 'running' AND subscription = ?1";
+    tx.with(|connection| {
+        let counted = connection
+            .prepare_cached(sql)
+            .and_then(|mut statement| statement.query_row([subscription], |row| row.get::<_, i64>(0)));
+        counted.map(|count| usize::try_from(count).unwrap_or(usize::MAX)).map_err(|error| fault(&error))
     })
 }
 
@@ -164,11 +179,11 @@ pub fn done(tx: &Tx, hold: &Hold, now: Millis) -> Result<bool, StoreError> {
     tx.with(|connection| {
         let changed = execute(
             connection,
-            "UPDATE _oncehost_deliveries SET state = 'done', error = NULL, ended_at = ?4, owner = NULL, \
-             lease_until = NULL WHERE id = ?1 AND owner = ?2 AND attempts = ?3 AND state = 'running'",
+            "UPDATE _oncehost_deliveries SET state = 'done', error = NULL, details = NULL, ended_at = ?4, \
+             owner = NULL, lease_until = NULL WHERE id = ?1 AND owner = ?2 AND attempts = ?3 AND state = 'running'",
             params![hold.id, hold.owner, hold.attempt, now],
         )?;
-        if changed == 1 {
+        if changed == 1 && hold.in_turn {
             next_in_turn(connection, hold.id)?;
         }
         Ok(changed == 1)
@@ -179,7 +194,7 @@ pub fn done(tx: &Tx, hold: &Hold, now: Millis) -> Result<bool, StoreError> {
 ///
 /// # Errors
 /// When the database fails.
-pub fn failed(tx: &Tx, hold: &Hold, error: &str, next: Next, now: Millis) -> Result<bool, StoreError> {
+pub fn failed(tx: &Tx, hold: &Hold, error: (&str, Option<&str>), next: Next, now: Millis) -> Result<bool, StoreError> {
     tx.with(|connection| {
         let (state, due, uncounted) = match next {
             Next::Again(due) => ("waiting", due, 0),
@@ -190,11 +205,11 @@ pub fn failed(tx: &Tx, hold: &Hold, error: &str, next: Next, now: Millis) -> Res
         let changed = execute(
             connection,
             "UPDATE _oncehost_deliveries SET state = ?4, due_at = ?5, error = ?6, ended_at = ?7, owner = NULL, \
-             lease_until = NULL, attempts = attempts - ?8 \
+             lease_until = NULL, attempts = attempts - ?8, details = ?9 \
              WHERE id = ?1 AND owner = ?2 AND attempts = ?3 AND state = 'running'",
-            params![hold.id, hold.owner, hold.attempt, state, due, error, ended, uncounted],
+            params![hold.id, hold.owner, hold.attempt, state, due, error.0, ended, uncounted, error.1],
         )?;
-        if changed == 1 && next == Next::Dead {
+        if changed == 1 && next == Next::Dead && hold.in_turn {
             next_in_turn(connection, hold.id)?;
         }
         Ok(changed == 1)
@@ -217,12 +232,12 @@ fn next_in_turn(connection: &Connection, ended: i64) -> Result<(), StoreError> {
 /// # Errors
 /// When the database fails.
 pub fn lost(tx: &Tx, owner: &str, now: Millis) -> Result<Vec<Lost>, StoreError> {
-    let sql = "SELECT id, owner, attempts, subscription FROM _oncehost_deliveries \
+    let sql = "SELECT id, owner, attempts, order_key IS NOT NULL, subscription FROM _oncehost_deliveries \
                WHERE state = 'running' AND (owner <> ?1 OR lease_until <= ?2) ORDER BY id LIMIT 1000";
     tx.with(|connection| {
         rows(connection, sql, params![owner, now], |row| {
-            let hold = Hold { id: row.get(0)?, owner: row.get(1)?, attempt: row.get(2)? };
-            Ok(Lost { hold, subscription: row.get(3)? })
+            let hold = Hold { id: row.get(0)?, owner: row.get(1)?, attempt: row.get(2)?, in_turn: row.get(3)? };
+            Ok(Lost { hold, subscription: row.get(4)? })
         })
     })
 }
@@ -232,7 +247,7 @@ pub fn lost(tx: &Tx, owner: &str, now: Millis) -> Result<Vec<Lost>, StoreError> 
 /// # Errors
 /// When the database fails.
 pub fn recover(tx: &Tx, lost: &Lost, error: &str, next: Next, now: Millis) -> Result<(), StoreError> {
-    if failed(tx, &lost.hold, error, next, now)? {
+    if failed(tx, &lost.hold, (error, None), next, now)? {
         let note = "UPDATE _oncehost_deliveries SET lost = lost + 1 WHERE id = ?1";
         tx.with(|connection| execute(connection, note, [lost.hold.id]))?;
     }

@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
+use self::own::HOST_TABLES;
 use super::{Access, StoreError, words};
 use crate::schema;
 
@@ -28,14 +29,6 @@ pub mod workflows;
 
 use tx::Marks;
 pub use tx::Tx;
-
-/// The host's own tables, a step a version: `PRAGMA user_version` is the number of steps that were applied.
-const HOST_TABLES: [&str; 4] = [
-    include_str!("../../../schema/sqlite/0001_host.sql"),
-    include_str!("../../../schema/sqlite/0002_flows.sql"),
-    include_str!("../../../schema/sqlite/0003_events.sql"),
-    include_str!("../../../schema/sqlite/0004_turns.sql"),
-];
 
 /// How long a statement waits for another process that holds a lock (a backup tool, a shell).
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);

@@ -5,9 +5,18 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::{HOST_TABLES, open_reader};
+use super::open_reader;
 use crate::schema::SchemaError;
 use crate::store::tables::Own;
+
+/// The host's own tables, a step a version: `PRAGMA user_version` is the number of steps that were applied.
+pub(super) const HOST_TABLES: [&str; 5] = [
+    include_str!("../../../schema/sqlite/0001_host.sql"),
+    include_str!("../../../schema/sqlite/0002_flows.sql"),
+    include_str!("../../../schema/sqlite/0003_events.sql"),
+    include_str!("../../../schema/sqlite/0004_turns.sql"),
+    include_str!("../../../schema/sqlite/0005_details.sql"),
+];
 
 /// Looks at a database's schema; one that is not there is taken as empty, and is not made.
 ///

@@ -1,14 +1,14 @@
 //! Steps of workflows. Whatever changes claimed work names its owner and attempt: zero rows means that somebody else
 //! has it, or that it has ended.
 
-use rusqlite::{Connection, Params, Row, params};
+use rusqlite::{Connection, OptionalExtension, Params, Row, params};
 
 use super::{StoreError, Tx, fault};
 use crate::clock::Millis;
 use crate::store::steps::{New, Step, Try};
 
 const COLUMNS: &str = "workflow, step, state, due, owner, attempt, base, fields, result, error, ready_at, begun_at, \
-                       ended_at";
+                       ended_at, details";
 
 fn step(row: &Row<'_>) -> rusqlite::Result<Step> {
     Ok(Step {
@@ -25,6 +25,7 @@ fn step(row: &Row<'_>) -> rusqlite::Result<Step> {
         ready_at: row.get(10)?,
         begun_at: row.get(11)?,
         ended_at: row.get(12)?,
+        details: row.get(13)?,
     })
 }
 
@@ -50,7 +51,8 @@ fn rows(tx: &Tx, rest: &str, given: impl Params) -> Result<Vec<Step>, StoreError
 pub fn insert(tx: &Tx, new: &New<'_>, now: Millis) -> Result<(), StoreError> {
     let (kind, fields) = new.event.unzip();
     let sql = "INSERT INTO _oncehost_steps (workflow, step, state, due, owner, attempt, base, event_type, fields, result, \
-               error, ready_at, begun_at, ended_at) VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8, ?9, ?10, ?11, ?12, ?13)";
+               error, ready_at, begun_at, ended_at, tenant) \
+               VALUES (?1, ?2, ?3, ?4, ?5, ?6, 0, ?7, ?8, ?9, ?10, ?11, ?12, ?13, ?14)";
     let (begun, ended) = (new.owner.map(|_| now), new.ended.then_some(now));
     let given = params![
         new.workflow,
@@ -65,7 +67,8 @@ pub fn insert(tx: &Tx, new: &New<'_>, now: Millis) -> Result<(), StoreError> {
         new.error,
         now,
         begun,
-        ended
+        ended,
+        new.tenant
     ];
     change(tx, sql, given).map(drop)
 }
@@ -99,7 +102,7 @@ pub fn is_claimed(tx: &Tx, of: Try<'_>) -> Result<bool, StoreError> {
 /// When the database fails.
 pub fn done(tx: &Tx, of: Try<'_>, result: &str, now: Millis) -> Result<bool, StoreError> {
     let sql = "UPDATE _oncehost_steps SET state = 'done', due = NULL, owner = NULL, result = ?5, error = NULL, \
-               ended_at = ?6 WHERE workflow = ?1 AND step = ?2 AND owner = ?3 AND attempt = ?4 AND state = 'running'";
+               details = NULL, ended_at = ?6 WHERE workflow = ?1 AND step = ?2 AND owner = ?3 AND attempt = ?4 AND state = 'running'";
     change(tx, sql, params![of.workflow, of.step, of.owner, of.attempt, result, now]).map(|changed| changed == 1)
 }
 
@@ -113,13 +116,13 @@ pub fn failed(
     of: Try<'_>,
     state: &str,
     due: Option<Millis>,
-    error: &str,
+    error: (&str, Option<&str>),
     now: Millis,
 ) -> Result<bool, StoreError> {
-    let sql = "UPDATE _oncehost_steps SET state = ?5, due = ?6, owner = NULL, error = ?7, ended_at = ?8 \
+    let sql = "UPDATE _oncehost_steps SET state = ?5, due = ?6, owner = NULL, error = ?7, ended_at = ?8, details = ?9 \
                WHERE workflow = ?1 AND step = ?2 AND owner = ?3 AND attempt = ?4 AND state = 'running'";
     let ended = (state == "failed").then_some(now);
-    change(tx, sql, params![of.workflow, of.step, of.owner, of.attempt, state, due, error, ended])
+    change(tx, sql, params![of.workflow, of.step, of.owner, of.attempt, state, due, error.0, ended, error.1])
         .map(|changed| changed == 1)
 }
 
@@ -134,14 +137,14 @@ pub fn give_back(tx: &Tx, of: Try<'_>, due: Millis) -> Result<bool, StoreError> 
     change(tx, sql, params![of.workflow, of.step, of.owner, of.attempt, due]).map(|changed| changed == 1)
 }
 
-/// Lets a claim hold until `until`, if it still does. Gives whether.
+/// Lets a claim hold until `until`, unless it is another's by now. Gives whether.
 ///
 /// # Errors
 /// When the database fails.
-pub fn renew(tx: &Tx, of: Try<'_>, until: Millis, now: Millis) -> Result<bool, StoreError> {
+pub fn renew(tx: &Tx, of: Try<'_>, until: Millis) -> Result<bool, StoreError> {
     let sql = "UPDATE _oncehost_steps SET due = ?5 WHERE workflow = ?1 AND step = ?2 AND owner = ?3 AND attempt = ?4 \
-               AND state = 'running' AND due > ?6";
-    change(tx, sql, params![of.workflow, of.step, of.owner, of.attempt, until, now]).map(|changed| changed == 1)
+               AND state = 'running'";
+    change(tx, sql, params![of.workflow, of.step, of.owner, of.attempt, until]).map(|changed| changed == 1)
 }
 
 /// Claims a step that was seen in `seen`, for the try after it.
@@ -169,7 +172,7 @@ pub fn put(
     now: Millis,
 ) -> Result<bool, StoreError> {
     let sql = "UPDATE _oncehost_steps SET state = ?5, due = ?6, owner = NULL, event_type = NULL, result = ?7, error = ?8, \
-               ended_at = ?9 WHERE workflow = ?1 AND step = ?2 AND attempt = ?3 AND state = ?4";
+               details = NULL, ended_at = ?9 WHERE workflow = ?1 AND step = ?2 AND attempt = ?3 AND state = ?4";
     let (result, error) = match outcome {
         Ok(result) => (result, None),
         Err(error) => (None, Some(error)),
@@ -196,6 +199,36 @@ pub fn timers(tx: &Tx, now: Millis, limit: usize) -> Result<Vec<Step>, StoreErro
     let limit = i64::try_from(limit).unwrap_or(i64::MAX);
     let rest = "WHERE state = 'waiting' AND due IS NOT NULL AND due <= ?1 ORDER BY due LIMIT ?2";
     rows(tx, rest, params![now, limit])
+}
+
+/// The tenants with steps that are to run and are due, in their order.
+///
+/// # Errors
+/// When the database fails.
+pub fn tenants_due(tx: &Tx, now: Millis) -> Result<Vec<String>, StoreError> {
+    // From one to the next, so that a long line of one is stepped over.
+    let sql = "SELECT tenant FROM _oncehost_steps WHERE state IN ('ready', 'retry') AND tenant > ?1 AND due <= ?2 \
+               ORDER BY tenant LIMIT 1";
+    tx.with(|connection| {
+        let next = |last: &str| -> rusqlite::Result<Option<String>> {
+            connection.prepare_cached(sql)?.query_row(params![last, now], |row| row.get(0)).optional()
+        };
+        let mut found = Vec::<String>::new();
+        while let Some(tenant) = next(found.last().map_or("", String::as_str)).map_err(|error| fault(&error))? {
+            found.push(tenant);
+        }
+        Ok(found)
+    })
+}
+
+/// Those steps of one of them, the longest overdue first.
+///
+/// # Errors
+/// When the database fails.
+pub fn due_of(tx: &Tx, tenant: &str, now: Millis, limit: usize) -> Result<Vec<Step>, StoreError> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    let rest = "WHERE state IN ('ready', 'retry') AND tenant = ?1 AND due <= ?2 ORDER BY due LIMIT ?3";
+    rows(tx, rest, params![tenant, now, limit])
 }
 
 /// When the next step is due after `after`.

@@ -19,9 +19,21 @@ export function linesOf(orderId: string): readonly Row<'order_line'>[] {
   return must(store.list('order_line', { where: { order_id: { eq: orderId } }, orderBy: { sku: 'asc' } })).records
 }
 
-/** What refuses a change of an order that is no longer open. */
+/** Puts the goods of an order back into stock. */
+export function restock(orderId: string): void {
+  for (const { sku, quantity } of linesOf(orderId)) {
+    must(store.update('product', { sku: { eq: sku } }, { on_hand: { inc: quantity } }))
+  }
+}
+
+/** What refuses a change of an order that is no longer open, or that is being charged. */
 export function notOpen(orderId: string): BizError {
   const { status } = findOrder(orderId)
+  if (status === 'open') {
+    return new BizError('PAYMENT_UNDER_WAY', `Order ${orderId} is being charged and takes no changes until that is known.`, {
+      status: 409,
+    })
+  }
   return new BizError('ORDER_NOT_OPEN', `Order ${orderId} is ${status} and takes no changes.`, {
     status: 409,
     details: { status },
@@ -47,7 +59,7 @@ export function addLine(orderId: string, { sku, quantity }: Wanted): number {
   const price = product.price_cents * quantity
   const total = must(store.update(
     'customer_order',
-    { id: { eq: orderId }, status: { eq: 'open' } },
+    { id: { eq: orderId }, status: { eq: 'open' }, charging_cents: { isNull: true } },
     { total_cents: { inc: price } },
   ))
   if (total.affected === 0) throw notOpen(orderId)

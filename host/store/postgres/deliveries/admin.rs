@@ -9,7 +9,7 @@ use crate::store::deliveries::{Delivery, Selected};
 use crate::store::postgres::{StoreError, Tx};
 
 const COLUMNS: &str = "id, event_id, subscription, operation, handler, tenant, source, sender_id, type, subject, state, \
-                       attempts, due_at, error, created_at, tried_at, ended_at";
+                       attempts, due_at, error, created_at, tried_at, ended_at, details";
 
 fn delivery(row: &Row) -> Result<Delivery, StoreError> {
     Ok(Delivery {
@@ -30,6 +30,7 @@ fn delivery(row: &Row) -> Result<Delivery, StoreError> {
         created_at: get(row, 14)?,
         tried_at: get(row, 15)?,
         ended_at: get(row, 16)?,
+        details: get(row, 17)?,
     })
 }
 
@@ -74,7 +75,7 @@ pub fn list(tx: &Tx, selected: &Selected, after: i64, limit: usize) -> Result<Ve
 /// All deliveries of an event in this database, each with the event as its handler gets it.
 pub fn find(tx: &Tx, event_id: &str) -> Result<Vec<(Delivery, String)>, StoreError> {
     let sql = format!("SELECT {COLUMNS}, event FROM {} WHERE event_id = $1 ORDER BY id", table(tx));
-    tx.query(&sql, &[text(event_id)])?.iter().map(|row| Ok((delivery(row)?, get(row, 17)?))).collect()
+    tx.query(&sql, &[text(event_id)])?.iter().map(|row| Ok((delivery(row)?, get(row, 18)?))).collect()
 }
 
 /// Has deliveries tried again from the start, each at its instant; gives how many.
@@ -82,8 +83,8 @@ pub fn replay(tx: &Tx, due: &[(i64, Millis)]) -> Result<usize, StoreError> {
     let table = table(tx);
     let sql = format!(
         "UPDATE {table} AS mine SET attempts = 0, lost = 0, due_at = $2, ended_at = NULL, \
-         state = CASE WHEN order_key IS NOT NULL AND EXISTS (SELECT 1 FROM {table} AS other \
-         WHERE other.subscription = mine.subscription AND other.order_key = mine.order_key \
+         state = CASE WHEN state IN ('waiting', 'behind') THEN state \
+         WHEN order_key IS NOT NULL AND EXISTS (SELECT 1 FROM {table} AS other WHERE other.subscription = mine.subscription AND other.order_key = mine.order_key \
          AND other.state IN ('waiting', 'behind', 'running') AND other.id <> mine.id) \
          THEN 'behind' ELSE 'waiting' END WHERE id = $1 AND state <> 'running'"
     );

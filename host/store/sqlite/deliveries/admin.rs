@@ -9,7 +9,7 @@ use crate::store::deliveries::{Delivery, Selected};
 use crate::store::sqlite::{StoreError, Tx, rows};
 
 const COLUMNS: &str = "id, event_id, subscription, operation, handler, tenant, source, sender_id, type, subject, state, \
-                       attempts, due_at, error, created_at, tried_at, ended_at";
+                       attempts, due_at, error, created_at, tried_at, ended_at, details";
 
 fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
     Ok(Delivery {
@@ -30,6 +30,7 @@ fn delivery(row: &Row<'_>) -> rusqlite::Result<Delivery> {
         created_at: row.get(14)?,
         tried_at: row.get(15)?,
         ended_at: row.get(16)?,
+        details: row.get(17)?,
     })
 }
 
@@ -83,7 +84,7 @@ pub fn list(tx: &Tx, selected: &Selected, after: i64, limit: usize) -> Result<Ve
 /// When the database fails.
 pub fn find(tx: &Tx, event_id: &str) -> Result<Vec<(Delivery, String)>, StoreError> {
     let sql = format!("SELECT {COLUMNS}, event FROM _oncehost_deliveries WHERE event_id = ?1 ORDER BY id");
-    tx.with(|connection| rows(connection, &sql, [event_id], |row| Ok((delivery(row)?, row.get(17)?))))
+    tx.with(|connection| rows(connection, &sql, [event_id], |row| Ok((delivery(row)?, row.get(18)?))))
 }
 
 /// Has deliveries tried again from the start, each at its instant.
@@ -97,8 +98,8 @@ pub fn replay(tx: &Tx, due: &[(i64, Millis)]) -> Result<usize, StoreError> {
             changed += execute(
                 connection,
                 "UPDATE _oncehost_deliveries AS mine SET attempts = 0, lost = 0, due_at = ?2, ended_at = NULL, \
-                 state = CASE WHEN order_key IS NOT NULL AND EXISTS (SELECT 1 FROM _oncehost_deliveries AS other \
-                 WHERE other.subscription = mine.subscription AND other.order_key = mine.order_key \
+                 state = CASE WHEN state IN ('waiting', 'behind') THEN state \
+                 WHEN order_key IS NOT NULL AND EXISTS (SELECT 1 FROM _oncehost_deliveries AS other WHERE other.subscription = mine.subscription AND other.order_key = mine.order_key \
                  AND other.state IN ('waiting', 'behind', 'running') AND other.id <> mine.id) \
                  THEN 'behind' ELSE 'waiting' END WHERE id = ?1 AND state <> 'running'",
                 params![id, due_at],

@@ -25,7 +25,8 @@ interface Added {
 
 /** Puts more on an open order. */
 export function handle({ order_id, sku, quantity }: { order_id: string; sku: string; quantity: number }, _ctx: HandlerCtx): Added {
-  if (findOrder(order_id).status !== 'open') throw notOpen(order_id)
+  const { status, charging_cents } = findOrder(order_id)
+  if (status !== 'open' || charging_cents !== null) throw notOpen(order_id)
   const { count } = must(store.count('order_line', { order_id: { eq: order_id }, sku: { ne: sku } }))
   if (count >= 100) throw new BizError('ORDER_FULL', 'An order has 100 lines at most.', { status: 409 })
   const price_cents = addLine(order_id, { sku, quantity })

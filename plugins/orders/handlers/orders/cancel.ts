@@ -1,6 +1,6 @@
 import type { ActionConfig, HandlerCtx } from '@oncehost/sdk/plugin'
 import { must } from '../../lib/must.ts'
-import { findOrder, linesOf, publish } from '../../lib/order.ts'
+import { findOrder, notOpen, publish, restock } from '../../lib/order.ts'
 import { TEXT } from '../../lib/text.ts'
 
 export const config = {
@@ -22,14 +22,14 @@ interface Outcome {
 export function handle({ order_id }: { order_id: string }, ctx: HandlerCtx): Outcome {
   const { affected } = must(store.update(
     'customer_order',
-    { id: { eq: order_id }, status: { eq: 'open' } },
+    { id: { eq: order_id }, status: { eq: 'open' }, charging_cents: { isNull: true } },
     { status: 'cancelled' },
   ))
   const order = findOrder(order_id)
+  // Cancelled now, it would be charged all the same.
+  if (affected === 0 && order.status === 'open') throw notOpen(order_id)
   if (affected === 1) {
-    for (const { sku, quantity } of linesOf(order_id)) {
-      must(store.update('product', { sku: { eq: sku } }, { on_hand: { inc: quantity } }))
-    }
+    restock(order_id)
     publish(ctx, 'orders.order-cancelled', order)
   }
   return { order_id, cancelled: affected === 1, status: order.status }

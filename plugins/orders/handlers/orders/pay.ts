@@ -1,6 +1,6 @@
 import type { ActionConfig, HandlerCtx } from '@oncehost/sdk/plugin'
 import { must } from '../../lib/must.ts'
-import { findOrder, publish } from '../../lib/order.ts'
+import { findOrder, notOpen, publish } from '../../lib/order.ts'
 import { TEXT } from '../../lib/text.ts'
 
 export const config = {
@@ -22,15 +22,16 @@ interface Outcome {
   paid_at: string | null
 }
 
-/** Takes the payment of an open order, to the cent. Of racing payments one is taken. */
+/** Takes a payment of an open order in hand, to the cent. Of racing payments one is taken. */
 export function handle({ order_id, amount_cents }: { order_id: string; amount_cents: number }, ctx: HandlerCtx): Outcome {
   const { affected } = must(store.update(
     'customer_order',
-    { id: { eq: order_id }, status: { eq: 'open' }, total_cents: { eq: amount_cents } },
+    { id: { eq: order_id }, status: { eq: 'open' }, charging_cents: { isNull: true }, total_cents: { eq: amount_cents } },
     { status: 'paid', paid_at: ctx.now },
   ))
   const order = findOrder(order_id)
   if (affected === 0) {
+    if (order.status === 'open' && order.charging_cents !== null) throw notOpen(order_id)
     if (order.status === 'open') {
       throw new BizError('WRONG_AMOUNT', `The order comes to ${order.total_cents} cents, not ${amount_cents}.`, {
         status: 409,
