@@ -154,6 +154,7 @@ impl Flows {
             let mut state = self.state();
             (state.unsettled.remove(plugin).unwrap_or_default(), !state.known.contains(plugin))
         };
+        let mine = self.under_way(plugin);
         let has = |uses: &Uses| loaded.as_ref().is_some_and(|loaded| bindings::has(loaded, uses));
         let going = Going { desk: &self.desk, plugin, has: &has, claimed: 0, now };
         let looked = shared.transact(|tx| {
@@ -168,7 +169,7 @@ impl Flows {
             let mut next = None;
             let mut starved = false;
             if loaded.is_some() {
-                let taken = workflow::take_due(tx, &going, &self.round)?;
+                let taken = workflow::take_due(tx, &going, &self.round, &mine)?;
                 moved |= !taken.wakes.is_empty();
                 wakes.add(taken.wakes);
                 (next, starved) = (taken.next, !taken.starved.is_empty());
@@ -218,7 +219,7 @@ impl Flows {
                         some.iter().try_for_each(|claimed| {
                             let (attempt, step) = (claimed.attempt, &claimed.step().id);
                             let of = Try { workflow: claimed.facts.id, step, owner: &desk.owner, attempt };
-                            steps::renew(tx, of, now.saturating_add(desk.lease), now).map(drop)
+                            steps::renew(tx, of, now.saturating_add(desk.lease)).map(drop)
                         })
                     });
                     if let Err(error) = renewed {

@@ -16,7 +16,7 @@ use crate::lane::AfterCommit;
 use crate::plugin::Plugin;
 use crate::store::Notice;
 use crate::workflow::definition::Uses;
-use crate::workflow::{Claimed, Desk, Round, Trouble, Wakes};
+use crate::workflow::{Claimed, Desk, Mine, Round, Trouble, Wakes};
 
 mod engine;
 mod fetch;
@@ -160,6 +160,14 @@ impl Flows {
     /// How many steps this host runs, or is about to.
     pub fn in_flight(&self) -> usize {
         self.state().flights.len()
+    }
+
+    /// The tries of a plugin's steps that this host has under way.
+    fn under_way(&self, plugin: &str) -> Mine {
+        let state = self.state();
+        let flights = state.flights.values().filter(|flight| flight.plugin == plugin).map(|flight| &flight.claimed);
+        let told = |it: &Claimed| (it.facts.id, it.step().id.clone(), it.attempt);
+        Arc::new(flights.map(told).collect())
     }
 
     /// Has a plugin's steps looked at as soon as may be.

@@ -132,7 +132,7 @@ impl Work for Steps {
     }
 
     fn renew(tx: &Tx, owner: &str, claim: Claim, now: Millis) -> Result<(), StoreError> {
-        steps::renew(tx, tried(owner, claim), now + LEASE, now).map(drop)
+        steps::renew(tx, tried(owner, claim), now + LEASE).map(drop)
     }
 
     fn is_held(tx: &Tx, owner: &str, claim: Claim) -> Result<bool, StoreError> {

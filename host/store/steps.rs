@@ -96,11 +96,11 @@ verbs! { steps:
     /// When the database fails.
     pub fn give_back(tx, of: Try<'_>, due: Millis) -> bool;
 
-    /// Lets a claim hold until `until`, if it still does. Gives whether.
+    /// Lets a claim hold until `until`, unless it is another's by now. Gives whether.
     ///
     /// # Errors
     /// When the database fails.
-    pub fn renew(tx, of: Try<'_>, until: Millis, now: Millis) -> bool;
+    pub fn renew(tx, of: Try<'_>, until: Millis) -> bool;
 
     /// Claims a step that was seen in `seen`, for the try after it.
     ///

@@ -1,6 +1,6 @@
 //! What has become due: steps to claim, sleeps that are over, claims whose host is gone.
 
-use std::collections::{BTreeSet, HashMap};
+use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value as Json;
@@ -12,7 +12,7 @@ use super::{Claimed, Facts, Going, Results, Wakes};
 use crate::clock::Millis;
 use crate::failure::{Code, Failure};
 use crate::store::StoreError;
-use crate::store::steps::{self, Step};
+use crate::store::steps::{self, Step, Try};
 use crate::store::{Tx, workflows};
 
 /// Steps that one transaction looks at.
@@ -29,9 +29,13 @@ pub struct Round {
     definitions: Mutex<HashMap<[u8; 32], Arc<Definition>>>,
 }
 
+/// Tries that this host has under way: workflow, step, and which try.
+pub type Mine = Arc<HashSet<(i64, String, u32)>>;
+
 /// What a look came to.
 #[derive(Debug, Default)]
 pub struct Taken {
+    mine: Mine,
     pub wakes: Wakes,
     /// When to look again.
     pub next: Option<Millis>,
@@ -82,8 +86,8 @@ impl Round {
 ///
 /// # Errors
 /// When the database fails.
-pub fn take_due(tx: &Tx, going: &Going<'_>, round: &Round) -> Result<Taken, StoreError> {
-    let mut taken = Taken::default();
+pub fn take_due(tx: &Tx, going: &Going<'_>, round: &Round, mine: &Mine) -> Result<Taken, StoreError> {
+    let mut taken = Taken { mine: mine.clone(), ..Taken::default() };
     let rows = steps::due(tx, going.now, BATCH)?;
     let mut full = rows.len() == BATCH;
     take_all(tx, going, round, rows, &mut taken)?;
@@ -211,6 +215,12 @@ fn run(
         moving.settle("")?;
         Ok(moving.wakes)
     };
+    if row.state == "running" && taken.mine.contains(&(row.workflow, row.step.clone(), row.attempt)) {
+        // It waits for its turn on a busy machine, and its claim ran out meanwhile. Nobody has taken it over.
+        let of = Try { workflow: row.workflow, step: &row.step, owner: &going.desk.owner, attempt: row.attempt };
+        steps::renew(tx, of, now.saturating_add(going.desk.lease))?;
+        return Ok(Wakes::default());
+    }
     if row.state == "running" && tried >= step.retry.max_attempts {
         let error = format!(
             "try {tried} of {} was begun and never ended: the host died in it, or could not be reached for longer than \

@@ -17,7 +17,7 @@ mod values;
 
 pub use advance::{begin, ended, failed};
 pub use definition::Definition;
-pub use due::{Round, Taken, satisfy, take_due};
+pub use due::{Mine, Round, Taken, satisfy, take_due};
 pub use operate::{Page, Wanted, cancel, find, list, retry, show};
 
 /// Steps that one host has claimed and not ended at a time; more of them wait in the database.

@@ -80,7 +80,11 @@ fn events_of_one_subject_wait_for_the_one_that_fails_and_others_do_not() {
 #[test]
 fn tenant_with_a_long_line_of_deliveries_keeps_no_other_waiting() {
     for store in stores() {
-        let host = Host::with(files(EAR), |settings| settings.store = store);
+        let host = Host::with(files(EAR), |settings| {
+            settings.store = store;
+            // The machine may be busy.
+            settings.handler_time = std::time::Duration::from_secs(60);
+        });
         // Of one tenant many have been due for a while, in each subscription.
         for handler in ["keep", "also"] {
             let line = format!(

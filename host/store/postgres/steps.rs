@@ -122,10 +122,10 @@ pub fn give_back(tx: &Tx, of: Try<'_>, due: Millis) -> Result<bool, StoreError> 
     Ok(update(tx, &rest, &[tried(of), vec![number(due)]].concat())? == 1)
 }
 
-/// Lets a claim hold until `until`, if it still does. Gives whether.
-pub fn renew(tx: &Tx, of: Try<'_>, until: Millis, now: Millis) -> Result<bool, StoreError> {
-    let rest = format!("due = $5 WHERE {CLAIMED} AND due > $6");
-    Ok(update(tx, &rest, &[tried(of), vec![number(until), number(now)]].concat())? == 1)
+/// Lets a claim hold until `until`, unless it is another's by now. Gives whether.
+pub fn renew(tx: &Tx, of: Try<'_>, until: Millis) -> Result<bool, StoreError> {
+    let rest = format!("due = $5 WHERE {CLAIMED}");
+    Ok(update(tx, &rest, &[tried(of), vec![number(until)]].concat())? == 1)
 }
 
 /// Claims a step that was seen in `seen`, for the try after it.
