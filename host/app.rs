@@ -1,6 +1,6 @@
 //! What everything shares: settings, clock, ids, the loaded plugins, and a lane for each.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -24,6 +24,9 @@ use crate::store::{Database, Shared, StoreError, Stores, keys};
 use crate::trace::{self, Exporter, Sink};
 
 pub mod lock;
+mod missing;
+
+pub use missing::Missing;
 
 use lock::Holder;
 
@@ -101,10 +104,7 @@ impl App {
         clock: Arc<dyn Clock>,
         ids: Arc<dyn Ids>,
     ) -> Result<Arc<Self>, StartError> {
-        let unread = |error: std::io::Error| {
-            let folder = settings.plugins.display();
-            StartError(format!("cannot read the plugins folder {folder}: {error}; name another with --plugins DIR"))
-        };
+        let unread = |error: std::io::Error| unread(&settings.plugins, &error);
         // Before a data folder is made for nothing.
         fs::read_dir(&settings.plugins).map_err(unread)?;
         let lock = take_folder(&settings.data, who)?;
@@ -112,14 +112,21 @@ impl App {
             .map_err(unread)?;
         let failed = |error: StoreError| StartError(error.to_string());
         let stores = Stores::new(&settings).map_err(failed)?;
-        let loaded = registry.plugins.keys().map(String::as_str).collect();
+        let loaded: BTreeSet<&str> = registry.plugins.keys().map(String::as_str).collect();
         // Whose folder does not load may have any id.
         stores.check_plugins(&loaded, registry.broken.is_empty()).map_err(StartError)?;
+        stores.check_host_db().map_err(StartError)?;
+        stores.tell_of_empty().map_err(failed)?;
         let host_db = Arc::new(stores.host_db().map_err(failed)?);
         let auth = Auth::open(&settings, host_db.clone(), clock.clone()).map_err(StartError)?;
         let (me, shared) = (ids.rising(clock.now()).to_string(), stores.is_shared());
         let events = Events::open(&host_db, &registry, clock.now(), me.clone(), settings.lease, &stores);
         let events = events.map_err(|failure| StartError(failure.detail))?;
+        // Last, since it takes databases for this installation.
+        if let Err(why) = stores.settle(&host_db, &loaded) {
+            events.leave()(&host_db, clock.now()).map_err(failed)?;
+            return Err(StartError(why));
+        }
         let watchdog = Watchdog::start().map_err(|error| StartError(format!("no thread can be started: {error}")))?;
         let (spans, exporter) = settings.otlp_endpoint.as_deref().map(trace::exporter).unzip();
         let metrics = Arc::new(Metrics::default());
@@ -279,7 +286,7 @@ impl App {
         let _nothing_passes = self.passing.write().await;
         let (data, now) = (self.settings.data.clone(), self.clock.now());
         let elsewhere = backup::elsewhere(&self.settings);
-        let held = tokio::task::spawn_blocking(move || Ok(backup::hold(&data, now)?.without(elsewhere))).await;
+        let held = tokio::task::spawn_blocking(move || Ok(backup::hold(&data, now, false)?.without(elsewhere))).await;
         held.map_err(|error| BackupError(format!("the backup broke off: {error}")))?
     }
 
@@ -308,6 +315,12 @@ impl App {
     }
 }
 
+/// Why there are no plugins.
+pub fn unread(plugins: &Path, error: &std::io::Error) -> StartError {
+    let folder = plugins.display();
+    StartError(format!("cannot read the plugins folder {folder}: {error}; name another with --plugins DIR"))
+}
+
 fn clear(shared: &Shared, replies_before: Millis, marks_before: Millis) -> Result<keys::Cleared, StoreError> {
     shared.transact(|tx| keys::clear(tx, replies_before, marks_before, CLEAR_BATCH))
 }
@@ -332,6 +345,24 @@ pub fn refuse_unfinished(data: &Path) -> Result<(), StartError> {
     }
     Err(StartError(format!(
         "a restore into the data folder {} was broken off; run the same `oncehost restore` again",
+        data.display()
+    )))
+}
+
+/// Refuses a data folder that is not there, or on which no host ever worked.
+///
+/// # Errors
+/// A sentence with the way out.
+pub fn check_data(settings: &Settings) -> Result<(), StartError> {
+    let (data, whole) = (&settings.data, refuse_unfinished(&settings.data).is_ok());
+    let databases = backup::databases(data).unwrap_or_default();
+    // On a server the data are there whatever is in the folder.
+    if !settings.store.is_files() || !whole || !databases.is_empty() {
+        return Ok(());
+    }
+    let (what, data) = if data.is_dir() { ("are no data in", data) } else { ("is no data folder", data) };
+    Err(StartError(format!(
+        "there {what} {}: name the right folder with --data DIR; `oncehost dev` and `serve` make one at their first start",
         data.display()
     )))
 }

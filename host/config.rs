@@ -51,6 +51,12 @@ pub struct Settings {
     /// Paths that `serve` answers without credentials, besides `/healthz` and `/readyz`.
     pub public: Vec<String>,
     pub jwt: JwtSettings,
+    /// Connections over TCP at one time; `None`: half of the files that may be open, at most 8192.
+    pub connections: Option<usize>,
+    /// How long a client may take for a request's head, and a connection may be without a request.
+    pub head_time: Duration,
+    /// Streams of notifications that a tenant may have open.
+    pub streams: usize,
     /// How often each tenant may call, replays included; `None`: as often as it likes.
     pub rate: Option<Rate>,
     /// How many calls a tenant that was quiet may make at once; `None`: the rate's number.
@@ -94,6 +100,8 @@ pub struct Settings {
     pub given_settings: GivenSettings,
     /// Which settings were given, and where: a flag, a name in the environment, or a line of the file.
     pub given: Vec<(&'static str, String)>,
+    /// Names of the environment with our prefix that are no settings, and not set by an orchestrator either.
+    pub unknown: Vec<String>,
 }
 
 /// The form of log lines.
@@ -122,6 +130,9 @@ impl Default for Settings {
             origins: Vec::new(),
             public: Vec::new(),
             jwt: JwtSettings::default(),
+            connections: None,
+            head_time: Duration::from_secs(30),
+            streams: 1000,
             rate: None,
             rate_burst: None,
             handler_time: Duration::from_secs(1),
@@ -146,6 +157,7 @@ impl Default for Settings {
             otlp_endpoint: None,
             given_settings: GivenSettings::default(),
             given: Vec::new(),
+            unknown: Vec::new(),
         }
     }
 }
@@ -224,13 +236,13 @@ impl Settings {
                     set(&mut settings, value).map_err(|why| ConfigError(format!("{name}: {why}")))?;
                     settings.note(&key, name.clone());
                 }
-                // Orchestrators set names of their own behind this prefix (ONCEHOST_SERVICE_HOST): only a likely
-                // slip of the pen is an error.
-                None if key != "config" => {
+                // Only a likely slip of the pen is an error: others may have names of their own behind this prefix.
+                None if !is_of_others(&key) => {
                     if let Some(near) = nearest(&key) {
                         let near = near.to_ascii_uppercase();
                         return Err(ConfigError(format!("{name} is no setting; did you mean {PREFIX}{near}?")));
                     }
+                    settings.unknown.push(name.clone());
                 }
                 None => {}
             }
@@ -307,6 +319,15 @@ impl Settings {
     }
 }
 
+/// Whether a name of the environment, without our prefix, is read elsewhere, or is what Kubernetes sets in every container
+/// beside a service called `oncehost`: `SERVICE_HOST`, `SERVICE_PORT_…`, `PORT`, `PORT_7070_TCP_…`.
+fn is_of_others(key: &str) -> bool {
+    let digit = |rest: &str| rest.starts_with(|first: char| first.is_ascii_digit());
+    matches!(key, "config" | "crash_at" | "port" | "service_host" | "service_port")
+        || key.starts_with("service_port_")
+        || key.strip_prefix("port_").is_some_and(digit)
+}
+
 type Entry<'t, 'd> = (String, &'t Spanned<Cow<'d, str>>, &'t Spanned<DeValue<'d>>);
 
 /// The members of a table. Where all settings of a kind stand in a table of their own (`[auth.jwt]`), their names are
@@ -344,10 +365,10 @@ fn plain(value: &DeValue<'_>) -> Option<String> {
 type Setter = fn(&mut Settings, &str) -> Result<(), String>;
 
 /// Every setting by its name.
-const SETTINGS: [(&str, Setter); 38] = [
+const SETTINGS: [(&str, Setter); 41] = [
     ("plugins", |s, v| folder(v).map(|v| s.plugins = v)),
     ("data", |s, v| folder(v).map(|v| s.data = v)),
-    ("listen", |s, v| address(v).map(|v| s.listen = v)),
+    ("listen", |s, v| access::address(v).map(|v| s.listen = v)),
     ("store", |s, v| store::store(v).map(|v| s.store = v)),
     ("store_connections", |s, v| count(v).map(|v| s.store_connections = v)),
     ("store_timeout", |s, v| time_limit(v).map(|v| s.store_timeout = v)),
@@ -361,6 +382,9 @@ const SETTINGS: [(&str, Setter); 38] = [
     ("auth_jwt_scope_claim", |s, v| access::claim(v).map(|v| s.jwt.scope_claim = v)),
     ("auth_jwt_algorithms", |s, v| access::algorithms(v).map(|v| s.jwt.algorithms = v)),
     ("auth_jwt_skew", |s, v| duration(v).map(|v| s.jwt.skew = v)),
+    ("connections", |s, v| count(v).map(|v| s.connections = Some(v))),
+    ("head_time", |s, v| time_limit(v).map(|v| s.head_time = v)),
+    ("streams", |s, v| count(v).map(|v| s.streams = v)),
     ("rate", |s, v| access::rate(v).map(|v| s.rate = v)),
     ("rate_burst", |s, v| count(v).map(|v| s.rate_burst = Some(v))),
     ("handler_time", |s, v| time_limit(v).map(|v| s.handler_time = v)),
@@ -385,7 +409,7 @@ const SETTINGS: [(&str, Setter); 38] = [
         Ok(())
     }),
     ("log_format", |s, v| log_format(v).map(|v| s.log_format = v)),
-    ("otlp_endpoint", |s, v| collector(v).map(|v| s.otlp_endpoint = Some(v))),
+    ("otlp_endpoint", |s, v| access::collector(v).map(|v| s.otlp_endpoint = Some(v))),
 ];
 
 fn setter(name: &str) -> Option<Setter> {
@@ -441,25 +465,6 @@ fn count(text: &str) -> Result<usize, String> {
 
 fn folder(text: &str) -> Result<PathBuf, String> {
     if text.is_empty() { Err("the name of a folder is missing".to_owned()) } else { Ok(PathBuf::from(text)) }
-}
-
-fn address(text: &str) -> Result<SocketAddr, String> {
-    let numeric = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
-    numeric.as_deref().unwrap_or(text).parse().map_err(|_| {
-        format!("{text:?} is no address to listen on; write ADDRESS:PORT, such as 127.0.0.1:7070 or [::1]:7070")
-    })
-}
-
-fn collector(text: &str) -> Result<String, String> {
-    let plain =
-        text.strip_prefix("http://").is_some_and(|rest| !rest.is_empty() && !rest.contains(['@', '?', '#', ' ']));
-    if plain {
-        return Ok(text.to_owned());
-    }
-    Err(format!(
-        "{text:?} is no collector that can be reached; write http://HOST:PORT, such as http://127.0.0.1:4318 (for \
-                 TLS put a collector beside the host)"
-    ))
 }
 
 fn log_format(text: &str) -> Result<Option<LogFormat>, String> {

@@ -15,6 +15,7 @@ use crate::codec::Value;
 use crate::config::Veil;
 use crate::failure::{Code, Failure};
 use crate::script::{Binding, Call, Engine, EngineLimits, Host, RunLimits, ScriptError};
+use crate::store::keys::KeyId;
 use crate::store::{Fate, Tx};
 use crate::workflow::Wakes;
 
@@ -75,6 +76,11 @@ pub trait Cause: Send + Sync + Debug {
     /// When that cannot be recorded.
     fn failed(&self, _tx: &Tx, _error: &InvokeError, _now: Millis) -> Result<Option<Outcome>, Failure> {
         Ok(None)
+    }
+
+    /// The key of the record that [`Cause::claim`] looks for, where that is the first thing it does.
+    fn key(&self) -> Option<&KeyId> {
+        None
     }
 
     /// Whether a claim finds out, after a commit whose outcome is unknown, what became of it.

@@ -184,6 +184,7 @@ impl Report {
             json!({
                 "folder": change.folder,
                 "plugin": plugin.map(|plugin| &plugin.id),
+                "was": change.was,
                 "what": name(&change.what),
                 "files": change.files,
                 "version": serving.map(|plugin| &plugin.version),
@@ -214,6 +215,12 @@ fn line(change: &Change, took: Duration) -> String {
     let folder = &change.folder;
     let id = change.plugin.as_ref().map_or(folder, |plugin| &plugin.id);
     let took = took.as_millis();
+    if let (What::Reloaded, Some(was)) = (&change.what, &change.was) {
+        return format!(
+            "{folder}/plugin.json says {id} where it said {was}: {was} serves no more and its data stay, {id} is new; {took} ms{}",
+            notes(change)
+        );
+    }
     match &change.what {
         What::Loaded => format!("loaded {id}, which is new, in {took} ms{}", notes(change)),
         What::Reloaded => format!("reloaded {id}{} in {took} ms{}", files(&change.files), notes(change)),

@@ -29,7 +29,7 @@ const SOCKET: &str = "oncehost.sock";
 /// The longest path of a Unix socket, in bytes, on every system that has them.
 const SOCKET_PATH: usize = 100;
 
-/// The most connections at one time over TCP, and over the local socket.
+/// The most connections at one time over TCP, where no setting says it, and over the local socket.
 const CONNECTIONS: usize = 8192;
 const LOCAL_CONNECTIONS: usize = 64;
 /// Files that a host must be able to open at a time, and below which it says that they are few.
@@ -112,7 +112,7 @@ impl Server {
         let Self { app, tcp, address, local } = self;
         let (stopper, stopped) = watch::channel(false);
         let door = if app.settings.dev { Door::Dev { port: address.port() } } else { Door::Serve };
-        let over_tcp = http::listen::serve(tcp, &app, door, connection_limit(), stopped.clone());
+        let over_tcp = http::listen::serve(tcp, &app, door, connection_limit(&app.settings), stopped.clone());
         let over_local = async {
             if let Some(local) = local {
                 http::listen::serve(local, &app, Door::Local, LOCAL_CONNECTIONS, stopped).await;
@@ -260,11 +260,12 @@ fn raise_open_files() -> Result<u64, StartError> {
     )))
 }
 
-/// How many connections there may be: half of the files that may be open. The databases need theirs.
-fn connection_limit() -> usize {
+/// How many connections there may be: at most half of the files that may be open. The databases need theirs.
+fn connection_limit(settings: &Settings) -> usize {
     let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let connections = usize::try_from(files / 2).unwrap_or(usize::MAX).min(CONNECTIONS);
-    if files < MANY_FILES {
+    let half = usize::try_from(files / 2).unwrap_or(usize::MAX);
+    let connections = settings.connections.unwrap_or(CONNECTIONS).min(half);
+    if files < MANY_FILES || settings.connections.is_some_and(|wanted| wanted > half) {
         tracing::warn!(files, connections, "few files may be open at a time (ulimit -n), so fewer callers are served");
     }
     connections

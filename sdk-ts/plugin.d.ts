@@ -5,9 +5,7 @@
  * import type { ActionConfig, HandlerCtx } from '@oncehost/sdk/plugin'
  * ```
  *
- * There is nothing to import at run time: `store`, `flow`, `notify`, `console`, `BizError` and `Discard` are
- * globals of every handler, and this module declares them.
- *
+ * Nothing is imported at run time: `store`, `flow`, `notify`, `console`, `BizError` and `Discard` are globals.
  * @packageDocumentation
  */
 
@@ -431,20 +429,30 @@ declare global {
   /** Events. They are delivered when, and only if, this invocation commits. */
   const notify: {
     /** Publishes an event to every subscription of `topic`. Needs `notify:publish`. */
-    publish(
-      topic: TopicName,
-      payload: unknown,
-      options?: PublishOptions,
-    ): Result<{ readonly eventId: string; readonly already: boolean }>
+    publish(topic: TopicName, payload: unknown, options?: PublishOptions):
+      Result<{ readonly eventId: string; readonly already: boolean }>
   }
 
-  /** Structured log lines, with plugin, action and invocation. */
+  /** Structured log lines, with plugin, action and invocation; those of a `group` are indented until `groupEnd`. */
   const console: {
     debug(...values: unknown[]): void
     log(...values: unknown[]): void
     info(...values: unknown[]): void
     warn(...values: unknown[]): void
     error(...values: unknown[]): void
+    trace(...values: unknown[]): void
+    assert(condition?: boolean, ...values: unknown[]): void
+    dir(value: unknown): void
+    table(data: unknown, columns?: readonly string[]): void
+    group(...values: unknown[]): void
+    groupCollapsed(...values: unknown[]): void
+    groupEnd(): void
+    count(label?: string): void
+    countReset(label?: string): void
+    /** Starts a stopwatch that only the log shows: `Date.now()` stands still within a run. */
+    time(label?: string): void
+    timeLog(label?: string, ...values: unknown[]): void
+    timeEnd(label?: string, ...values: unknown[]): void
   }
 
   /**

@@ -202,8 +202,12 @@ fn operator_makes_lists_and_revokes_tokens() {
     let ended = ask(&host, "DELETE", &format!("/admin/tokens/{id}"), &headers, "");
     assert_eq!((ended.status, ended.json()["status"].as_str()), (200, Some("revoked")));
     assert_eq!(call(&host, &secret, "who/am-i", &[], "{}").error(), "UNAUTHENTICATED");
-    let wrong = ask(&host, "POST", "/admin/tokens", &headers, r#"{"tenant":"blue"}"#);
+    let wrong = ask(&host, "POST", "/admin/tokens", &headers, r#"{"tenant":"blue","subjekt":"x","scopes":"operator"}"#);
     assert_eq!((wrong.status, wrong.error().as_str()), (400, "VALIDATION"));
+    let fields: Vec<String> = wrong.json()["fields"].as_array().unwrap().iter().map(Json::to_string).collect();
+    let named = |pointer: &str, text: &str| fields.iter().any(|it| it.contains(pointer) && it.contains(text));
+    assert!(named("\"/subjekt\"", "did you mean") && named("\"/subject\"", "is missing"), "{fields:?}");
+    assert!(named("\"/scopes\"", "must be an array of texts") && fields.len() == 3, "{fields:?}");
     assert_eq!(ask(&host, "DELETE", "/admin/tokens/none", &headers, "").error(), "NOT_FOUND");
 }
 

@@ -3,8 +3,8 @@
 use std::collections::HashSet;
 use std::sync::Barrier;
 
-use crate::support::host::Answer;
-use crate::support::shop::hosts;
+use crate::support::host::{Answer, Host};
+use crate::support::shop::{host, hosts};
 
 /// `callers` threads that begin together; `call` gets each one's number.
 fn at_once(callers: usize, call: impl Fn(usize) -> Answer + Sync) -> Vec<Answer> {
@@ -90,20 +90,42 @@ fn read_that_begins_after_a_reply_sees_what_it_wrote() {
     }
 }
 
+/// Calls that fail before and after they wrote, among others that do well; all are told apart by `round`.
+fn mixed(host: &Host, round: u32) -> Vec<Answer> {
+    at_once(48, |number| {
+        let key = format!("k{round}-{number}");
+        match number % 4 {
+            0 => host.post("shop", "fail-late", &key, &format!(r#"{{"code":"f{key}","fail":true}}"#)),
+            1 => host.post("shop", "refuse", &key, &format!(r#"{{"code":"r{key}"}}"#)),
+            _ => host.post("shop", "add", &key, &format!(r#"{{"code":"a{key}"}}"#)),
+        }
+    })
+}
+
 #[test]
 fn neighbours_of_a_failing_call_commit() {
     for host in hosts() {
-        let answers = at_once(48, |number| {
-            let key = format!("k{number}");
-            match number % 4 {
-                0 => host.post("shop", "fail-late", &key, &format!(r#"{{"code":"f{number}","fail":true}}"#)),
-                1 => host.post("shop", "refuse", &key, &format!(r#"{{"code":"r{number}"}}"#)),
-                _ => host.post("shop", "add", &key, &format!(r#"{{"code":"a{number}"}}"#)),
-            }
-        });
+        let answers = mixed(&host, 0);
         assert_eq!(answers.iter().filter(|answer| answer.status == 200).count(), 24);
         assert_eq!(host.count("shop", "item"), 24);
         assert_eq!(host.count("shop", "_oncehost_keys"), 24);
+        assert_eq!(host.count("shop", "_oncehost_workflows"), 0);
+    }
+}
+
+#[test]
+fn neighbours_of_a_failing_call_commit_also_after_a_long_calm() {
+    let host = host();
+    // One after the other: as many transactions.
+    for number in 0..300 {
+        host.post("shop", "add", &format!("calm{number}"), &format!(r#"{{"code":"calm{number}"}}"#)).data();
+    }
+    for round in 0..3 {
+        let answers = mixed(&host, round);
+        assert_eq!(answers.iter().filter(|answer| answer.status == 200).count(), 24);
+        let kept = i64::from(300 + (round + 1) * 24);
+        assert_eq!(host.count("shop", "item"), kept);
+        assert_eq!(host.count("shop", "_oncehost_keys"), kept);
         assert_eq!(host.count("shop", "_oncehost_workflows"), 0);
     }
 }

@@ -6,6 +6,7 @@ mod away;
 mod copy;
 #[cfg(feature = "crash-points")]
 mod killed;
+mod owned;
 mod placement;
 mod refused;
 

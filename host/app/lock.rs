@@ -1,8 +1,8 @@
 //! The lock of a data folder: one host at a time, or one command where no host runs.
 
 use std::fmt;
-use std::fs::{self, File, TryLockError};
-use std::os::unix::fs::FileExt;
+use std::fs::{DirBuilder, File, TryLockError};
+use std::os::unix::fs::{DirBuilderExt, FileExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
 use std::thread;
 use std::time::{Duration, Instant};
@@ -74,9 +74,11 @@ impl fmt::Display for LockError {
 /// When the folder cannot be used or another process holds it.
 pub fn take(folder: &Path, asking: Holder) -> Result<File, LockError> {
     let denied = |error| LockError::Denied { data: folder.to_owned(), error };
-    fs::create_dir_all(folder).map_err(denied)?;
-    let at = path(folder);
-    let file = File::options().create(true).read(true).write(true).truncate(false).open(at).map_err(denied)?;
+    // What is in it is for the user who runs the host; on a folder that somebody made it is for him to say.
+    DirBuilder::new().recursive(true).mode(0o700).create(folder).map_err(denied)?;
+    let mut options = File::options();
+    let file = options.create(true).read(true).write(true).truncate(false).mode(0o600).open(path(folder));
+    let file = file.map_err(denied)?;
     let begun = Instant::now();
     loop {
         match file.try_lock() {

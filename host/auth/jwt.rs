@@ -84,16 +84,30 @@ impl Jwt {
                 "the JWT's claim {name} is no tenant: 1 to 64 letters, digits, dots, underscores or hyphens"
             )));
         };
-        let subject = claims.get("sub").and_then(Json::as_str).unwrap_or_default().to_owned();
-        if subject.is_empty() {
-            return Err(invalid("the JWT's claim sub is empty"));
+        // The library takes an issuer out of a list, too, which RFC 7519 does not know.
+        for name in ["iss", "sub"] {
+            if claims.get(name).and_then(Json::as_str).is_none_or(str::is_empty) {
+                return Err(invalid(&format!("the JWT's claim {name} must be a text that is not empty")));
+            }
         }
-        let scopes = match claim(&claims, &self.settings.scope_claim) {
-            Some(Json::String(text)) => text.split_whitespace().map(str::to_owned).collect(),
-            Some(Json::Array(items)) => items.iter().filter_map(Json::as_str).map(str::to_owned).collect(),
-            _ => Vec::new(),
+        let subject = claims.get("sub").and_then(Json::as_str).unwrap_or_default().to_owned();
+        let name = &self.settings.scope_claim;
+        let Some(scopes) = scopes(claim(&claims, name)) else {
+            return Err(invalid(&format!(
+                "the JWT's claim {name} is neither a text with spaces between scopes nor an array of texts"
+            )));
         };
         Ok(Caller { tenant, user: Some(User { subject, scopes, claims }) })
+    }
+}
+
+/// The scopes that a claim lists; none where it is not there, `None` where it is something else.
+fn scopes(claim: Option<&Json>) -> Option<Vec<String>> {
+    match claim {
+        None | Some(Json::Null) => Some(Vec::new()),
+        Some(Json::String(text)) => Some(text.split_whitespace().map(str::to_owned).collect()),
+        Some(Json::Array(items)) => items.iter().map(|item| item.as_str().map(str::to_owned)).collect(),
+        Some(Json::Bool(_) | Json::Number(_) | Json::Object(_)) => None,
     }
 }
 
@@ -105,7 +119,7 @@ fn claim<'a>(claims: &'a Json, name: &str) -> Option<&'a Json> {
 fn why(error: &Error) -> String {
     let kind = error.kind();
     if let ErrorKind::MissingRequiredClaim(claim) = kind {
-        return format!("the JWT's claim {claim} is missing or malformed");
+        return format!("the JWT's claim {claim} is missing, or not of the type that RFC 7519 gives it");
     }
     let text = if matches!(kind, ErrorKind::InvalidSignature) {
         "the JWT's signature does not fit"
@@ -113,6 +127,8 @@ fn why(error: &Error) -> String {
         "the JWT was made for somebody else (aud)"
     } else if matches!(kind, ErrorKind::InvalidIssuer) {
         "the JWT comes from somebody else (iss)"
+    } else if matches!(kind, ErrorKind::Json(_)) {
+        "the JWT's claims are no JSON object, or iss, sub, aud, exp or nbf is not of the type that RFC 7519 gives it"
     } else {
         "the JWT is malformed"
     };

@@ -1,10 +1,12 @@
 //! Restoring a backup: whole, or not at all.
 
-use std::fs::{self, File};
+use std::fs::{self, DirBuilder, File};
 use std::io::{self, Read};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
 use super::{BackupError, Entry, FORMAT, MANIFEST, Manifest, Progress, force, is_database, through};
+use crate::store::sqlite::files::create;
 
 /// A folder in a data folder into which a restore has begun and not ended. No host starts beside it.
 pub const RESTORING: &str = ".restoring";
@@ -22,7 +24,7 @@ pub fn restore(backup: &Path, data: &Path, tell: &mut dyn FnMut(Progress)) -> Re
     clear(data, &manifest)?;
     let staging = data.join(RESTORING);
     let failed = |error: io::Error| BackupError::at("write", data, &error);
-    fs::create_dir(&staging).and_then(|()| force(data)).map_err(failed)?;
+    DirBuilder::new().mode(0o700).create(&staging).and_then(|()| force(data)).map_err(failed)?;
     let restored = stage(backup, &manifest, &staging, tell);
     if let Err(error) = restored {
         // Nothing is in its place yet, so that the folder may be as it was.
@@ -139,7 +141,7 @@ fn stage(
         let Some(place) = missing.iter().position(|file| file.name == name) else { return Ok(true) };
         let wanted = missing.swap_remove(place);
         let path = staging.join(name);
-        let written = File::create_new(&path).and_then(|mut to| {
+        let written = create(&path).and_then(|mut to| {
             let sha256 = through(from, &mut to, &mut |bytes| {
                 done += bytes;
                 tell(Progress { file: name.to_owned(), done, total });

@@ -2,13 +2,14 @@
 
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
-use std::os::unix::fs::{DirBuilderExt, OpenOptionsExt};
+use std::os::unix::fs::DirBuilderExt;
 use std::path::{Path, PathBuf};
 
 use super::{BackupError, Entry, FORMAT, MANIFEST, Manifest, Progress, databases, force, is_archive, through};
 use crate::clock::Millis;
 use crate::codec::time;
 use crate::store::sqlite::copy::Snapshot;
+use crate::store::sqlite::files::create;
 
 /// All databases of a data folder as they were at one moment, not copied yet.
 pub struct Held {
@@ -17,13 +18,14 @@ pub struct Held {
     elsewhere: Vec<String>,
 }
 
-/// Takes hold of all databases of `data`. While this runs, nothing may be noted as passed from one to another.
+/// Takes hold of all databases of `data`. While this runs, nothing may be noted as passed from one to another. `alone`
+/// says that no host works on them.
 ///
 /// # Errors
 /// When a database cannot be read.
-pub fn hold(data: &Path, now: Millis) -> Result<Held, BackupError> {
+pub fn hold(data: &Path, now: Millis, alone: bool) -> Result<Held, BackupError> {
     let found = databases(data).map_err(|error| BackupError::at("read the data folder", data, &error))?;
-    let take = |(name, path): (String, PathBuf)| match Snapshot::take(&path) {
+    let take = |(name, path): (String, PathBuf)| match Snapshot::take(&path, alone) {
         Ok(snapshot) => Ok((name, snapshot)),
         Err(error) => Err(BackupError(error.to_string())),
     };
@@ -97,7 +99,7 @@ impl Held {
         };
         let path = partial.join(MANIFEST);
         let text = serde_json::to_vec_pretty(&manifest).map_err(|error| BackupError(error.to_string()))?;
-        let written = File::create_new(&path).and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()));
+        let written = create(&path).and_then(|mut file| file.write_all(&text).and_then(|()| file.sync_all()));
         written.map_err(|error| BackupError::at("write", &path, &error))?;
         Ok(manifest)
     }
@@ -118,8 +120,7 @@ fn finish(partial: &Path, to: &Path, manifest: &Manifest) -> Result<(), BackupEr
 }
 
 fn pack(folder: &Path, to: &Path, manifest: &Manifest) -> io::Result<()> {
-    let file = File::options().write(true).create_new(true).mode(0o600).open(to)?;
-    let mut archive = tar::Builder::new(file);
+    let mut archive = tar::Builder::new(create(to)?);
     // The manifest first, so that whoever reads on knows what to expect.
     for name in std::iter::once(MANIFEST).chain(manifest.files.iter().map(|file| file.name.as_str())) {
         archive.append_path_with_name(folder.join(name), name)?;

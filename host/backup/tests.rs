@@ -35,7 +35,7 @@ impl Place {
     }
 
     fn back_up(&self, name: &str) -> Manifest {
-        hold(&self.data(), NOW).unwrap().write(&self.path(name), &mut |_| true).unwrap()
+        hold(&self.data(), NOW, false).unwrap().write(&self.path(name), &mut |_| true).unwrap()
     }
 
     /// Restores into the folder `restored`.
@@ -77,7 +77,7 @@ fn backup_comes_back_from_a_folder_and_from_an_archive() {
 #[test]
 fn backup_shows_the_moment_at_which_it_was_held() {
     let place = Place::new();
-    let held = hold(&place.data(), NOW).unwrap();
+    let held = hold(&place.data(), NOW, false).unwrap();
     let writer = open_writer(&place.data().join("orders.db")).unwrap();
     let mut more = 100;
     // Writing goes on between all steps of the copying.
@@ -95,7 +95,7 @@ fn backup_shows_the_moment_at_which_it_was_held() {
 fn progress_rises_to_the_total() {
     let place = Place::new();
     let mut seen = Vec::new();
-    hold(&place.data(), NOW)
+    hold(&place.data(), NOW, false)
         .unwrap()
         .write(&place.path("copy"), &mut |progress| {
             seen.push(progress);
@@ -110,7 +110,7 @@ fn progress_rises_to_the_total() {
 #[test]
 fn broken_off_backup_leaves_nothing() {
     let place = Place::new();
-    let error = hold(&place.data(), NOW).unwrap().write(&place.path("copy"), &mut |_| false).unwrap_err();
+    let error = hold(&place.data(), NOW, false).unwrap().write(&place.path("copy"), &mut |_| false).unwrap_err();
     assert!(error.0.contains("broken off"), "{error}");
     assert_eq!(place.names(""), ["data"]);
 }
@@ -119,7 +119,7 @@ fn broken_off_backup_leaves_nothing() {
 fn backup_never_overwrites() {
     let place = Place::new();
     fs::write(place.path("copy.tar"), "mine").unwrap();
-    let error = hold(&place.data(), NOW).unwrap().write(&place.path("copy.tar"), &mut |_| true).unwrap_err();
+    let error = hold(&place.data(), NOW, false).unwrap().write(&place.path("copy.tar"), &mut |_| true).unwrap_err();
     assert!(error.0.ends_with("is there already; choose another name"), "{error}");
     assert_eq!(fs::read(place.path("copy.tar")).unwrap(), b"mine");
 }
@@ -133,7 +133,7 @@ fn damaged_database_is_named_and_not_backed_up() {
     let middle = bytes.len() / 2;
     bytes[middle..middle + 20_000].fill(0xa5);
     fs::write(&path, bytes).unwrap();
-    let error = hold(&place.data(), NOW).unwrap().write(&place.path("copy"), &mut |_| true).unwrap_err();
+    let error = hold(&place.data(), NOW, false).unwrap().write(&place.path("copy"), &mut |_| true).unwrap_err();
     assert!(error.0.starts_with("cannot copy orders.db: the database is damaged"), "{error}");
     assert_eq!(place.names(""), ["data"]);
 }

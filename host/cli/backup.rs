@@ -64,7 +64,7 @@ impl Backup {
             outcome(&last)?
         } else {
             let _lock = take_folder(data, Holder::Command)?;
-            let held = backup::hold(data, SystemClock.now())?.without(backup::elsewhere(&settings));
+            let held = backup::hold(data, SystemClock.now(), true)?.without(backup::elsewhere(&settings));
             held.write(&to, &mut |progress| {
                 bar.show(&progress);
                 true

@@ -92,7 +92,7 @@ fn greeting(app: &App, address: SocketAddr) -> String {
         app.settings.plugins.display(),
         app.settings.data.display()
     );
-    out.push_str(&plugin::list(&admin::plugins(app)));
+    out.push_str(&plugin::list(&admin::plugins(&app.registry())));
     let registry = app.registry();
     let actions =
         registry.plugins.values().flat_map(|plugin| plugin.actions.values().map(|action| (&plugin.id, action)));

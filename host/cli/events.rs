@@ -11,7 +11,6 @@ use crate::app::App;
 use crate::config::Settings;
 use crate::events::admin::{self, MOST_LISTED, MOST_RATE, STATES, Selection};
 use crate::failure::Failure;
-use crate::serve;
 
 /// Events on their way, and dead letters
 #[derive(Debug, Args)]
@@ -156,7 +155,8 @@ impl Events {
             Command::Show { event, json } => {
                 let path = format!("/admin/events/{}", local::segment(&event));
                 let shown = ask(&settings, ("GET", path, None), async |app| admin::show(&app, &event).await).await?;
-                print(&if json { format!("{shown:#}") } else { one(&shown) })
+                print(&if json { format!("{shown:#}") } else { one(&shown) + &super::missing(&shown) })?;
+                super::whole(&shown)
             }
             Command::Replay { which, force, rate, dry_run } => {
                 which.must_choose("replay")?;
@@ -164,7 +164,8 @@ impl Events {
                 let selection = Selection { force, rate: Some(rate), dry_run, ..which.selection() };
                 let ask_for = ("POST", "/admin/events/replay".to_owned(), Some(body(&selection)?));
                 let done = ask(&settings, ask_for, async |app| admin::replay(&app, &selection).await).await?;
-                print(&if json { format!("{done:#}") } else { replayed(&done) })?;
+                print(&if json { format!("{done:#}") } else { replayed(&done) + &super::missing(&done) })?;
+                super::whole(&done)?;
                 let nothing = done["replayed"] == 0 && !items(&done, "skipped").is_empty();
                 if nothing { Err(Fail::Said) } else { Ok(()) }
             }
@@ -174,8 +175,9 @@ impl Events {
                 let selection = which.selection();
                 let ask_for = ("POST", "/admin/events/discard".to_owned(), Some(body(&selection)?));
                 let done = ask(&settings, ask_for, async |app| admin::discard(&app, &selection).await).await?;
-                let told = || format!("{}discarded {}", left(&done), done["discarded"]);
+                let told = || format!("{}discarded {}\n{}", left(&done), done["discarded"], super::missing(&done));
                 print(&if json { format!("{done:#}") } else { told() })?;
+                super::whole(&done)?;
                 let nothing = done["discarded"] == 0 && !items(&done, "skipped").is_empty();
                 if nothing { Err(Fail::Said) } else { Ok(()) }
             }
@@ -211,7 +213,7 @@ async fn ask(
     if let Some(answer) = local::ask(&settings.data, local::request(method, &path, body)?).await? {
         return answer.json();
     }
-    let app = serve::open_for_command(settings.clone())?;
+    let app = local::open_to_ask(settings.clone())?;
     let done = here(app.clone()).await;
     app.close().await;
     Ok(done?)
@@ -229,7 +231,8 @@ async fn list(settings: &Settings, selection: Selection, page: Page) -> Result<(
     let query = url::form_urlencoded::Serializer::new(String::new()).extend_pairs(parameters).finish();
     let path = format!("/admin/events?{query}");
     let found = ask(settings, ("GET", path, None), async |app| admin::list(&app, &selection).await).await?;
-    print(&if json { format!("{found:#}") } else { table(&found) })
+    print(&if json { format!("{found:#}") } else { table(&found) + &super::missing(&found) })?;
+    super::whole(&found)
 }
 
 /// Deliveries for people to read.

@@ -8,7 +8,6 @@ use serde_json::{Value as Json, json};
 use super::{Fail, flow_tree, given, local, print};
 use crate::config::Settings;
 use crate::flow::operate::{self, Named, Query, Verb};
-use crate::serve;
 
 /// Workflows: list them, look at one, have one tried again, end one
 #[derive(Debug, Args)]
@@ -122,13 +121,14 @@ impl List {
         let listed = match local::ask(&settings.data, local::request("GET", &path, None)?).await? {
             Some(answer) => answer.json()?,
             None => {
-                let app = serve::open_for_command(settings)?;
+                let app = local::open_to_ask(settings)?;
                 let listed = operate::list(&app, query).await;
                 app.close().await;
                 listed?
             }
         };
-        print(&if json { format!("{listed:#}") } else { flow_tree::list(&listed) })
+        print(&if json { format!("{listed:#}") } else { flow_tree::list(&listed) + &super::missing(&listed) })?;
+        super::whole(&listed)
     }
 }
 
@@ -160,7 +160,7 @@ async fn ask(settings: Settings, verb: Option<Verb>, which: &Which, reason: Opti
     if let Some(answer) = local::ask(&settings.data, request).await? {
         return answer.json();
     }
-    let app = serve::open_for_command(settings)?;
+    let app = local::open_to_ask(settings)?;
     let named = which.named(reason);
     let done = match verb {
         None => operate::show(&app, named).await,

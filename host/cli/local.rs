@@ -3,6 +3,7 @@
 use std::io;
 use std::path::Path;
 use std::pin::pin;
+use std::sync::Arc;
 use std::time::Duration;
 
 use http_body_util::{BodyExt, Full};
@@ -14,8 +15,10 @@ use tokio::net::UnixStream;
 use tokio::task::JoinSet;
 
 use super::Fail;
+use crate::app::{App, StartError, check_data};
+use crate::config::Settings;
 use crate::failure::Code;
-use crate::serve::Reach;
+use crate::serve::{self, Reach};
 
 /// How long a host may be silent before it is asked for a sign of life, and how long that may take.
 const SILENCE: Duration = Duration::from_secs(1);
@@ -156,6 +159,16 @@ async fn receive(
     Answer { status: head.status, headers: head.headers, text }.json().map(drop)
 }
 
+/// Opens the data where no host runs, for a command that only asks what is there: it makes no data where there are none, since then the folder is
+/// most likely another one than was meant.
+///
+/// # Errors
+/// As [`serve::open_for_command`]; also when no host ever worked on the data folder.
+pub(super) fn open_to_ask(settings: Settings) -> Result<Arc<App>, StartError> {
+    check_data(&settings)?;
+    serve::open_for_command(settings)
+}
+
 async fn connect(data: &Path) -> Result<Option<UnixStream>, Fail> {
     let reached = match Reach::of(data) {
         Ok(reach) => UnixStream::connect(&reach.path).await,
@@ -203,8 +216,7 @@ pub(super) fn segment(text: &str) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::config::Settings;
-    use crate::serve::{self, Server};
+    use crate::serve::Server;
 
     fn plugins() -> Request<Full<Bytes>> {
         request("GET", "/admin/plugins", None).unwrap()

@@ -1,14 +1,16 @@
 //! `oncehost plugin`
 
 use std::fmt::Write;
+use std::sync::Arc;
 
 use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 
 use super::{Fail, given, items, local, print, text};
+use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
-use crate::plugin::Fault;
-use crate::{http, serve};
+use crate::http;
+use crate::plugin::{Fault, Registry};
 
 /// Plugins: what is loaded and what is broken
 #[derive(Debug, Args)]
@@ -55,10 +57,11 @@ async fn found(settings: Settings) -> Result<Json, Fail> {
     if let Some(answer) = local::ask(&settings.data, local::request("GET", "/admin/plugins", None)?).await? {
         return answer.json();
     }
-    let app = serve::open_for_command(settings)?;
-    let found = http::admin::plugins(&app);
-    app.close().await;
-    Ok(found)
+    // What would be loaded needs no data, and makes none.
+    let given = Arc::new(settings.given_settings);
+    let registry = Registry::load_given(&settings.plugins, SystemClock.now(), given);
+    let registry = registry.map_err(|error| crate::app::unread(&settings.plugins, &error))?;
+    Ok(http::admin::plugins(&registry))
 }
 
 async fn reload(settings: &Settings, plugin: Option<String>, json: bool) -> Result<(), Fail> {

@@ -7,8 +7,9 @@ use hyper::header::HeaderValue;
 use serde_json::Value as Json;
 
 use super::progress::Bar;
-use super::{Fail, given, local, print};
-use crate::app::{blocking, refuse_unfinished};
+use super::{Fail, complain, given, local, print};
+use crate::app::lock::Holder;
+use crate::app::{blocking, refuse_unfinished, take_folder, unread};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
 use crate::failure::{Code, Failure};
@@ -16,6 +17,9 @@ use crate::plugin::Registry;
 use crate::serve;
 use crate::store::Stores;
 use crate::tables::{self, Progress, SchemaRequest, SchemaVerb};
+
+/// The name by which an empty one is asked for, where the one that was there is lost.
+const HOST_DB: &str = "host.db";
 
 /// Tables: what schema.sql asks for, against what the database has
 #[derive(Debug, Args)]
@@ -105,13 +109,35 @@ async fn ask(
     }
     if verb != SchemaVerb::Apply {
         let settings = settings.clone();
+        // Before the first start there is none; one that was named may be a slip.
+        let named = settings.given.iter().any(|(name, from)| *name == "data" && from.starts_with("--"));
+        if named && settings.store.is_files() && !settings.data.is_dir() {
+            complain(&format!("there is no data folder {} yet; this is for a new one", settings.data.display()));
+        }
         return Ok(blocking("a look at tables", move || look(&settings, verb, &request)).await??);
+    }
+    let mut request = request;
+    let before = request.allow_destructive.len();
+    request.allow_destructive.retain(|name| name != HOST_DB);
+    if request.allow_destructive.len() < before {
+        make_host_db(settings)?;
     }
     let app = serve::open_for_command(settings.clone())?;
     let step = step.cloned().unwrap_or_default();
     let done = tables::schema_telling(&app, verb, request, Arc::new(move |progress| show(&step, &progress))).await;
     app.close().await;
     Ok(done?)
+}
+
+/// Makes an empty `host.db` where it was lost.
+fn make_host_db(settings: &Settings) -> Result<(), Fail> {
+    let _lock = take_folder(&settings.data, Holder::Command)?;
+    let stores = Stores::new(settings)?;
+    if stores.check_host_db().is_ok() {
+        let text = format!("--allow-destructive {HOST_DB}: it is there, or there is nothing beside it; leave this out");
+        return Err(Fail::Usage(text));
+    }
+    Ok(drop(stores.host_db()?))
 }
 
 fn show(step: &Mutex<String>, Progress { plugin, step: number, steps, why }: &Progress) {
@@ -131,11 +157,8 @@ fn outcome(mut last: Json) -> Result<Json, Fail> {
 fn look(settings: &Settings, verb: SchemaVerb, request: &SchemaRequest) -> Result<Json, Failure> {
     refuse_unfinished(&settings.data).map_err(|error| Failure::new(Code::Unavailable, error.0))?;
     let given = Arc::new(settings.given_settings.clone());
-    let registry = Registry::load_given(&settings.plugins, SystemClock.now(), given).map_err(|error| {
-        let folder = settings.plugins.display();
-        let text = format!("cannot read the plugins folder {folder}: {error}; name another with --plugins DIR");
-        Failure::new(Code::Unavailable, text)
-    })?;
+    let unread = |error| Failure::new(Code::Unavailable, unread(&settings.plugins, &error).0);
+    let registry = Registry::load_given(&settings.plugins, SystemClock.now(), given).map_err(unread)?;
     let stores = Stores::new(settings)?;
     tables::look(&registry, |id| stores.plugin(id), verb, request)
 }

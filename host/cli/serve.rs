@@ -43,7 +43,7 @@ impl Serve {
             server.address(),
             app.settings.plugins.display(),
             app.settings.data.display(),
-            plugin::list(&admin::plugins(app)),
+            plugin::list(&admin::plugins(&app.registry())),
         ));
         if greeted != Err(Fail::Pipe) {
             greeted?;

@@ -16,7 +16,8 @@ use crate::clock::SystemClock;
 use crate::config::{self, Settings};
 use crate::ids::SystemIds;
 use crate::plugin::is_id;
-use crate::store::moving::HOST;
+use crate::store::host_db::HostDb;
+use crate::store::moving::{self, HOST};
 use crate::store::postgres::{Limits, Server};
 use crate::store::{Database, StoreError, Stores};
 use crate::transfer::{Copy, CopyError, Report};
@@ -35,6 +36,7 @@ pub(super) struct Store {
 #[derive(Debug, Subcommand)]
 enum Command {
     Copy(CopyArgs),
+    Adopt(AdoptArgs),
 }
 
 /// Move all data of plugins to another database, while no host uses them
@@ -71,6 +73,24 @@ struct CopyArgs {
     json: bool,
 }
 
+/// Take the database that the settings name for a plugin's, although the host knows another, or it belongs to another host
+#[derive(Debug, Args)]
+#[command(
+    name = "adopt",
+    after_help = "A host refuses a database that is not the one with a plugin's data, or that another installation uses. Say \
+    with this that the data it looks for are given up, or that the other installation is gone for good: the next start \
+    takes what is there. To move data, use `oncehost store copy`.\n\n\
+    Example: oncehost store adopt orders"
+)]
+struct AdoptArgs {
+    /// Ids of plugins
+    #[arg(required = true, value_name = "PLUGIN")]
+    ids: Vec<String>,
+    /// Print JSON
+    #[arg(long)]
+    json: bool,
+}
+
 impl From<CopyError> for Fail {
     fn from(error: CopyError) -> Self {
         Fail::Failed(error.0)
@@ -85,9 +105,11 @@ impl From<StoreError> for Fail {
 
 impl Store {
     pub(super) async fn run(self, settings: Settings) -> Result<(), Fail> {
-        let Command::Copy(args) = self.command;
-        let work = move || copy(&args, &settings);
-        blocking("the copy", work).await.map_err(|failure| Fail::Failed(failure.detail))?
+        let work = move || match &self.command {
+            Command::Copy(args) => copy(args, &settings),
+            Command::Adopt(args) => adopt(args, &settings),
+        };
+        blocking("the work on stores", work).await.map_err(|failure| Fail::Failed(failure.detail))?
     }
 }
 
@@ -105,13 +127,7 @@ fn copy(args: &CopyArgs, settings: &Settings) -> Result<(), Fail> {
             return Err(Fail::Usage(text));
         }
     }
-    if let Some((Holder::Host, process)) = lock::holder(&settings.data) {
-        let data = settings.data.display();
-        return Err(Fail::Failed(format!(
-            "a host is running on the data folder {data} ({process}): stop it, and run this again"
-        )));
-    }
-    let _lock = take_folder(&settings.data, Holder::Command)?;
+    let _lock = alone(settings)?;
     let plugins = if args.all { from.plugins(&settings.data)? } else { args.ids.clone() };
     // Where all goes, one setting says it for all.
     let together = plugins.iter().any(|plugin| plugin == HOST);
@@ -138,6 +154,16 @@ fn copy(args: &CopyArgs, settings: &Settings) -> Result<(), Fail> {
         });
         drop(bar);
         let done = done.inspect_err(|_| drop(print(&told)))?;
+        if copy.plugin != HOST
+            && let Err(error) = forget_place(&copy.plugin, settings)
+        {
+            let why = if let Fail::Failed(why) = error { format!(" ({why})") } else { String::new() };
+            let plugin = &copy.plugin;
+            let _infallible = writeln!(
+                told,
+                "  the default store could not be told{why}: if the next start refuses, run `oncehost store adopt {plugin}`"
+            );
+        }
         told.push_str(&shown(&done));
         if to.store != *configured && (copy.plugin == HOST || !together) {
             told.push_str(&next(&copy.plugin, &to));
@@ -145,6 +171,52 @@ fn copy(args: &CopyArgs, settings: &Settings) -> Result<(), Fail> {
         reports.push(serde_json::to_value(&done).map_err(|error| Fail::Failed(error.to_string()))?);
     }
     print(&if args.json { format!("{:#}", json!({ "copied": reports })) } else { told })
+}
+
+/// The lock of the data folder, which no host has.
+fn alone(settings: &Settings) -> Result<std::fs::File, Fail> {
+    if let Some((Holder::Host, process)) = lock::holder(&settings.data) {
+        let data = settings.data.display();
+        return Err(Fail::Failed(format!(
+            "a host is running on the data folder {data} ({process}): stop it, and run this again"
+        )));
+    }
+    Ok(take_folder(&settings.data, Holder::Command)?)
+}
+
+/// Has the next start take the place of a plugin's data as it finds it.
+fn forget_place(plugin: &str, settings: &Settings) -> Result<(), Fail> {
+    let place = Place::new("--to", &settings.store, settings)?;
+    let database = place.database(HOST, &settings.data);
+    let db = match &place.server {
+        Some(server) if moving::peek(&database, false)?.is_ours => HostDb::on(server)?,
+        None if database.exists() => HostDb::open(&settings.data)?,
+        Some(_) | None => return Ok(()),
+    };
+    Ok(db.forget_place(plugin)?)
+}
+
+fn adopt(args: &AdoptArgs, settings: &Settings) -> Result<(), Fail> {
+    check_names(&args.ids)?;
+    let _lock = alone(settings)?;
+    let mut told = String::new();
+    for plugin in &args.ids {
+        let place = Place::new("--to", configured(plugin, settings), settings)?;
+        let database = place.database(plugin, &settings.data);
+        let hosts = moving::hosts(&database)?;
+        if !hosts.is_empty() {
+            let (place, hosts) = (database.place(), hosts.join(", "));
+            let text =
+                format!("hosts are connected to {place} (from {hosts}): stop all that use it, and run this again");
+            return Err(Fail::Failed(text));
+        }
+        if let Some(server) = &place.server {
+            server.disown(plugin)?;
+        }
+        forget_place(plugin, settings)?;
+        let _infallible = writeln!(told, "{plugin}: the next start takes what is in {}", database.place());
+    }
+    print(&if args.json { format!("{:#}", json!({ "adopted": args.ids })) } else { told })
 }
 
 /// Where the settings put a plugin, or what belongs to none.

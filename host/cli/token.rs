@@ -8,7 +8,7 @@ use serde_json::Value as Json;
 
 use super::{Fail, given, local, print};
 use crate::app::lock::Holder;
-use crate::app::take_folder;
+use crate::app::{check_data, take_folder};
 use crate::auth::token::Tokens;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
@@ -121,9 +121,14 @@ async fn here_or_there(
     if let Some(answer) = local::ask(&settings.data, local::request(method, &path, body)?).await? {
         return answer.json();
     }
+    // The first token may be what the folder begins with.
+    if method != "POST" {
+        check_data(settings)?;
+    }
     let _lock = take_folder(&settings.data, Holder::Command)?;
-    let db = Stores::new(settings).and_then(|stores| stores.host_db());
-    let db = db.map_err(|error| Fail::Failed(error.to_string()))?;
+    let stores = Stores::new(settings)?;
+    stores.check_host_db().map_err(Fail::Failed)?;
+    let db = stores.host_db()?;
     let tokens = Tokens::open(Arc::new(db)).map_err(|error| Fail::Failed(error.to_string()))?;
     Ok(here(&tokens)?)
 }

@@ -7,6 +7,7 @@ use clap::Args;
 use serde_json::{Value as Json, json};
 
 use super::{Fail, complain, given, print};
+use crate::app::unread;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
 use crate::plugin::{Plugin, Registry};
@@ -44,9 +45,8 @@ impl Types {
     #[expect(clippy::unused_async, reason = "the commands are all called in the same way")]
     pub(super) async fn run(self, settings: Settings) -> Result<(), Fail> {
         let folder = settings.plugins.display().to_string();
-        let registry = Registry::load(&settings.plugins, SystemClock.now()).map_err(|error| {
-            Fail::Failed(format!("cannot read the plugins folder {folder}: {error}; name another with --plugins DIR"))
-        })?;
+        let registry = Registry::load(&settings.plugins, SystemClock.now());
+        let registry = registry.map_err(|error| unread(&settings.plugins, &error))?;
         let plugins = self.chosen(&registry, &folder)?;
         let mut done = Vec::new();
         for plugin in &plugins {

@@ -1,5 +1,6 @@
-//! The settings about who may call, and how often.
+//! The settings about who may call, where, and how often.
 
+use std::net::SocketAddr;
 use std::time::Duration;
 
 /// Whose JWTs are taken: `[auth.jwt]` in the settings file, `auth_jwt_…` elsewhere.
@@ -50,6 +51,25 @@ impl JwtSettings {
         };
         Err(format!("{lacking} is missing; JWTs need auth_jwt_jwks, auth_jwt_issuer and auth_jwt_audience together"))
     }
+}
+
+pub(super) fn address(text: &str) -> Result<SocketAddr, String> {
+    let numeric = text.strip_prefix("localhost:").map(|port| format!("127.0.0.1:{port}"));
+    numeric.as_deref().unwrap_or(text).parse().map_err(|_| {
+        format!("{text:?} is no address to listen on; write ADDRESS:PORT, such as 127.0.0.1:7070 or [::1]:7070")
+    })
+}
+
+pub(super) fn collector(text: &str) -> Result<String, String> {
+    let plain =
+        text.strip_prefix("http://").is_some_and(|rest| !rest.is_empty() && !rest.contains(['@', '?', '#', ' ']));
+    if plain {
+        return Ok(text.to_owned());
+    }
+    Err(format!(
+        "{text:?} is no collector that can be reached; write http://HOST:PORT, such as http://127.0.0.1:4318 (for \
+                 TLS put a collector beside the host)"
+    ))
 }
 
 pub(super) fn origins(text: &str) -> Result<Vec<String>, String> {

@@ -7,13 +7,13 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::{blocking, change, databases, look, subscriptions};
-use crate::app::App;
+use crate::app::{App, Missing};
 use crate::clock::{Millis, millis};
 use crate::codec::time::shown;
 use crate::failure::{Code, Failure};
 use crate::plugin::Plugin;
 use crate::store::deliveries::{self, Delivery, Selected};
-use crate::store::{Tx, outbox};
+use crate::store::{StoreError, Tx, outbox};
 
 mod dry_run;
 
@@ -148,10 +148,11 @@ fn instant(name: &str, text: &str) -> Result<Millis, Failure> {
         .ok_or_else(|| Failure::field(name, format!("must be {form}, which {text:?} is not")))
 }
 
-/// A page of deliveries, of all plugins or one, and how many events wait for the relay.
+/// A page of deliveries, of all plugins or one, and how many events wait for the relay. Where a plugin's database is away,
+/// the others' are listed and `missing` names it.
 ///
 /// # Errors
-/// `VALIDATION`; when a database fails.
+/// `VALIDATION`; when the database fails of what belongs to no plugin, or that of the plugin that is asked for.
 pub async fn list(app: &Arc<App>, selection: &Selection) -> Result<Json, Failure> {
     selection.check()?;
     let limit = usize::try_from(selection.limit.unwrap_or(LISTED)).unwrap_or(usize::MAX);
@@ -163,12 +164,14 @@ pub async fn list(app: &Arc<App>, selection: &Selection) -> Result<Json, Failure
             parts.ok_or_else(wrong)?
         }
     };
-    let (mut found, mut cursor) = (Vec::new(), None);
+    let (mut found, mut cursor, mut missing) = (Vec::new(), None, Missing::default());
     for name in databases(app).await?.into_iter().filter(|name| *name >= from) {
         let begins = if name == from { std::mem::take(&mut after) } else { 0 };
         let Some(selected) = selection.for_plugin(&name)? else { continue };
         let room = limit - found.len();
-        let page = look(app, &name, move |tx| deliveries::list(tx, &selected, begins, room + 1)).await?;
+        let looked = there(app, &name, move |tx| deliveries::list(tx, &selected, begins, room + 1)).await;
+        let only = selection.plugin.is_some();
+        let Some(page) = missing.without(&name, looked, only)? else { continue };
         let mut page = page.unwrap_or_default();
         let more = page.len() > room;
         page.truncate(room);
@@ -179,16 +182,28 @@ pub async fn list(app: &Arc<App>, selection: &Selection) -> Result<Json, Failure
             break;
         }
     }
-    Ok(json!({ "events": found, "nextCursor": cursor, "waitingForRelay": unrelayed(app).await? }))
+    let waiting = unrelayed(app, &mut missing).await?;
+    Ok(json!({ "events": found, "nextCursor": cursor, "waitingForRelay": waiting, "missing": missing.told() }))
 }
 
-async fn unrelayed(app: &Arc<App>) -> Result<usize, Failure> {
+async fn unrelayed(app: &Arc<App>, missing: &mut Missing) -> Result<usize, Failure> {
     let db = app.host_db.clone();
     let mut count = blocking(move || db.count_waiting_events()).await??;
     for name in databases(app).await? {
-        count += look(app, &name, outbox::count_waiting).await?.unwrap_or(0);
+        let looked = there(app, &name, outbox::count_waiting).await;
+        count += missing.without(&name, looked, false)?.flatten().unwrap_or(0);
     }
     Ok(count)
+}
+
+/// Looks into a plugin's database, if it could be reached when it was looked at last.
+async fn there<R: Send + 'static>(
+    app: &Arc<App>,
+    name: &str,
+    work: impl FnMut(&Tx) -> Result<R, StoreError> + Send + 'static,
+) -> Result<Option<R>, Failure> {
+    app.database(name).ready().map_err(|error| Failure::from(error).of(name))?;
+    look(app, name, work).await
 }
 
 fn told(app: &App, plugin: &str, it: &Delivery) -> Json {
@@ -261,11 +276,11 @@ pub async fn show(app: &Arc<App>, event_id: &str) -> Result<Json, Failure> {
             "relayed": accepted.relayed_at.map(shown),
         })
     });
-    let mut found = Vec::new();
+    let (mut found, mut missing) = (Vec::new(), Missing::default());
     for name in databases(app).await? {
         let id = event_id.to_owned();
-        let looked = look(app, &name, move |tx| Ok((outbox::find(tx, &id)?, deliveries::find(tx, &id)?)));
-        let Some((published, delivered)) = looked.await? else { continue };
+        let looked = there(app, &name, move |tx| Ok((outbox::find(tx, &id)?, deliveries::find(tx, &id)?))).await;
+        let Some((published, delivered)) = missing.without(&name, looked, false)?.flatten() else { continue };
         if let Some(published) = published {
             let (at, relayed) = (shown(published.published_at), published.relayed_at.map(shown));
             let tenant = published.tenant.clone();
@@ -278,12 +293,16 @@ pub async fn show(app: &Arc<App>, event_id: &str) -> Result<Json, Failure> {
         }
     }
     let Some(mut event) = event else {
+        if let Some(failure) = missing.first() {
+            return Err(failure.clone());
+        }
         let text =
             format!("there is no event {event_id}, or it is no longer kept; an id stands in `oncehost events list`");
         return Err(Failure::new(Code::NotFound, text));
     };
     event["eventId"] = json!(event_id);
     event["deliveries"] = json!(found);
+    event["missing"] = missing.told();
     Ok(event)
 }
 
@@ -302,13 +321,13 @@ pub async fn replay(app: &Arc<App>, selection: &Selection) -> Result<Json, Failu
     if selection.dry_run {
         return dry_run::run(app, selection).await;
     }
-    let (mut replayed, mut skipped) = (0, Vec::new());
+    let (mut replayed, mut skipped, mut missing) = (0, Vec::new(), Missing::default());
     let begun = app.clock.now();
     for name in databases(app).await? {
         let mut after = 0;
         loop {
-            let (page, last) = meant(app, &name, selection, after).await?;
-            let Some(last) = last else { break };
+            let page = meant(app, &name, selection, after).await;
+            let Some((page, Some(last))) = missing.without(&name, page, selection.plugin.is_some())? else { break };
             after = last;
             let mut due = Vec::new();
             for it in page {
@@ -324,8 +343,8 @@ pub async fn replay(app: &Arc<App>, selection: &Selection) -> Result<Json, Failu
         }
         app.events.arrived.nudge(&name);
     }
-    must_be_found(selection, replayed + skipped.len())?;
-    Ok(json!({ "replayed": replayed, "skipped": skipped }))
+    must_be_found(selection, replayed + skipped.len(), &missing)?;
+    Ok(json!({ "replayed": replayed, "skipped": skipped, "missing": missing.told() }))
 }
 
 /// A delivery that is left as it is.
@@ -334,9 +353,12 @@ fn left(plugin: &str, it: &Delivery, why: &str) -> Json {
 }
 
 /// Whoever names events is told where there are none.
-fn must_be_found(selection: &Selection, found: usize) -> Result<(), Failure> {
+fn must_be_found(selection: &Selection, found: usize, missing: &Missing) -> Result<(), Failure> {
     if found > 0 || selection.event_ids.is_empty() {
         return Ok(());
+    }
+    if let Some(failure) = missing.first() {
+        return Err(failure.clone());
     }
     let ids = selection.event_ids.join(", ");
     let text = format!("there is no delivery of {ids}; `oncehost events list` has the ids (eventId)");
@@ -376,7 +398,7 @@ async fn meant(
     if ids.is_empty() && selected.states.is_empty() {
         selected.states = if selection.force { vec!["dead", "done", "discarded"] } else { vec!["dead"] };
     }
-    let looked = look(app, name, move |tx| {
+    let looked = there(app, name, move |tx| {
         if ids.is_empty() {
             return deliveries::list(tx, &selected, after, BATCH);
         }
@@ -402,11 +424,12 @@ pub async fn discard(app: &Arc<App>, selection: &Selection) -> Result<Json, Fail
     selection.check()?;
     let selection = Selection { force: false, ..selection.clone() };
     let (mut discarded, mut skipped, now) = (0, Vec::new(), app.clock.now());
+    let mut missing = Missing::default();
     for name in databases(app).await? {
         let mut after = 0;
         loop {
-            let (page, last) = meant(app, &name, &selection, after).await?;
-            let Some(last) = last else { break };
+            let page = meant(app, &name, &selection, after).await;
+            let Some((page, Some(last))) = missing.without(&name, page, selection.plugin.is_some())? else { break };
             after = last;
             let why = |it: &Delivery| match it.state.as_str() {
                 "running" => Some("it runs just now"),
@@ -421,6 +444,6 @@ pub async fn discard(app: &Arc<App>, selection: &Selection) -> Result<Json, Fail
         // Those behind them have their turn.
         app.events.arrived.nudge(&name);
     }
-    must_be_found(&selection, discarded + skipped.len())?;
-    Ok(json!({ "discarded": discarded, "skipped": skipped }))
+    must_be_found(&selection, discarded + skipped.len(), &missing)?;
+    Ok(json!({ "discarded": discarded, "skipped": skipped, "missing": missing.told() }))
 }

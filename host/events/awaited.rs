@@ -15,6 +15,7 @@ use crate::invoke::{Cause, Claim, Outcome};
 use crate::plugin::Plugin;
 use crate::store::Tx;
 use crate::store::deliveries::NewDelivery;
+use crate::store::keys::KeyId;
 
 /// The name by which these are delivered; a subscription's has a space in it.
 pub(super) const NAME: &str = "flows";
@@ -48,6 +49,10 @@ impl Cause for Awaited {
         let outcome = self.delivery.settle(tx, data, now)?;
         let wakes = self.flows.satisfy(tx, &self.plugin, &self.tenant, &self.event, now)?;
         Ok(outcome.waking(wakes))
+    }
+
+    fn key(&self) -> Option<&KeyId> {
+        self.delivery.key()
     }
 
     fn is_recorded(&self) -> bool {

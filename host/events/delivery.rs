@@ -167,6 +167,10 @@ impl Cause for Delivery {
         Ok(Outcome::new(data))
     }
 
+    fn key(&self) -> Option<&KeyId> {
+        Some(&self.key)
+    }
+
     fn is_recorded(&self) -> bool {
         true
     }

@@ -104,8 +104,12 @@ impl Events {
     ) -> Result<Self, Failure> {
         let (shared, places) = (stores.is_shared(), stores.elsewhere());
         let house = House { me, since: now, lease: millis(lease), shared, places };
-        house.agree(db, registry, now)?;
+        // First, so that of two that start at the same instant at least one sees the other.
         house.beat(db, registry, now)?;
+        if let Err(failure) = house.agree(db, registry, now) {
+            db.leave(&house.me, now.saturating_sub(millis(FORGOTTEN)))?;
+            return Err(failure);
+        }
         let known = subscriptions::follow(db, registry, &Voice::at_start(db, &house, now)?, now)?;
         let (heard, _) = watch::channel(db.last_position()?);
         Ok(Self {

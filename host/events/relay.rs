@@ -199,7 +199,7 @@ async fn arrive(
         let app = app.clone();
         writing.spawn(async move {
             let now = app.clock.now();
-            let add = move |tx: &Tx| new.iter().try_for_each(|new| deliveries::add(tx, new, now).map(drop));
+            let add = move |tx: &Tx| deliveries::add_all(tx, &new, now);
             let added = change_beside_others(&app, &plugin, add).await;
             added.map_err(|failure| failure.of(&plugin))?;
             Ok(plugin)

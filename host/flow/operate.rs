@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
 use super::Committed;
-use crate::app::{App, blocking};
+use crate::app::{App, Missing, blocking};
 use crate::failure::{Code, Failure};
 use crate::lane::AfterCommit;
 use crate::store::workflows::Filter;
@@ -56,10 +56,11 @@ struct Cursor {
     before: Option<i64>,
 }
 
-/// One page of workflows, plugin by plugin, the newest of each first: `{ workflows, nextCursor }`.
+/// One page of workflows, plugin by plugin, the newest of each first: `{ workflows, nextCursor, missing }`. Where a
+/// plugin's database is away, the others' are listed and `missing` names it.
 ///
 /// # Errors
-/// `VALIDATION`; when a database cannot be read.
+/// `VALIDATION`; when the database of the plugin that is asked for cannot be read.
 pub async fn list(app: &Arc<App>, query: Query) -> Result<Json, Failure> {
     if let Some(status) = query.status.as_deref().filter(|status| !STATUSES.contains(status)) {
         return Err(Failure::field("status", format!("must be one of {}, not {status:?}", STATUSES.join(", "))));
@@ -83,7 +84,7 @@ fn page(app: &App, query: &Query, plugins: Vec<String>, cursor: Option<Cursor>, 
     let mut found: Vec<Json> = Vec::new();
     let most = usize::try_from(limit).unwrap_or(100);
     let (from, mut before) = cursor.map_or((String::new(), None), |cursor| (cursor.plugin, cursor.before));
-    let mut next = None;
+    let (mut next, mut missing) = (None, Missing::default());
     for plugin in plugins.into_iter().filter(|plugin| *plugin >= from) {
         let before = if plugin == from { before.take() } else { None };
         if found.len() >= most {
@@ -100,7 +101,8 @@ fn page(app: &App, query: &Query, plugins: Vec<String>, cursor: Option<Cursor>, 
         };
         let room = i64::try_from(most - found.len()).unwrap_or(limit);
         let wanted = Wanted { filter, limit: Some(room) };
-        let page = look(app, &plugin, |tx| workflow::list(tx, &plugin, &wanted))?;
+        let looked = there(app, &plugin, |tx| workflow::list(tx, &plugin, &wanted));
+        let Some(page) = missing.without(&plugin, looked, query.plugin.is_some())? else { continue };
         let shown = page.workflows.into_iter().map(|workflow| as_shown(loaded, &plugin, workflow));
         found.extend(shown.filter(|it| query.status.as_deref().is_none_or(|status| it["status"] == status)));
         if page.next.is_some() {
@@ -109,7 +111,7 @@ fn page(app: &App, query: &Query, plugins: Vec<String>, cursor: Option<Cursor>, 
         }
     }
     let next = next.and_then(|next| serde_json::to_vec(&next).ok()).map(|bytes| URL_SAFE_NO_PAD.encode(bytes));
-    Ok(json!({ "workflows": found, "nextCursor": next }))
+    Ok(json!({ "workflows": found, "nextCursor": next, "missing": missing.told() }))
 }
 
 /// A workflow whose plugin is not loaded waits for it.
@@ -127,7 +129,7 @@ fn as_shown(loaded: bool, plugin: &str, mut workflow: Json) -> Json {
 /// # Errors
 /// `NOT_FOUND`, or `VALIDATION` where several have this name.
 pub async fn show(app: &Arc<App>, named: Named) -> Result<Json, Failure> {
-    let (plugin, tenant) = locate(app, &named).await?;
+    let (plugin, tenant) = locate(app, &named, false).await?;
     on_a_thread(app, move |app| {
         let loaded = app.registry().plugins.contains_key(&plugin);
         let found = look(app, &plugin, |tx| workflow::show(tx, &plugin, &tenant, &named.workflow_id))?;
@@ -141,7 +143,7 @@ pub async fn show(app: &Arc<App>, named: Named) -> Result<Json, Failure> {
 /// # Errors
 /// As [`show`]; `CONSTRAINT` where that cannot be done to it.
 pub async fn change(app: &Arc<App>, verb: Verb, named: Named) -> Result<Json, Failure> {
-    let (plugin, tenant) = locate(app, &named).await?;
+    let (plugin, tenant) = locate(app, &named, true).await?;
     let (of, id) = (app.clone(), plugin.clone());
     let again = Named { plugin: Some(plugin.clone()), tenant: Some(tenant.clone()), ..named.clone() };
     app.lane(&plugin)
@@ -183,8 +185,8 @@ fn gone(named: &Named) -> Failure {
     Failure::new(Code::NotFound, text)
 }
 
-/// The plugin and the tenant that have a workflow of this name.
-async fn locate(app: &Arc<App>, named: &Named) -> Result<(String, String), Failure> {
+/// The plugin and the tenant that have a workflow of this name; `sure` that no other can have one.
+async fn locate(app: &Arc<App>, named: &Named, sure: bool) -> Result<(String, String), Failure> {
     // No database keeps a NUL.
     if [Some(&named.workflow_id), named.tenant.as_ref()].into_iter().flatten().any(|it| it.contains('\0')) {
         return Err(gone(named));
@@ -194,13 +196,17 @@ async fn locate(app: &Arc<App>, named: &Named) -> Result<(String, String), Failu
     }
     let wanted = named.clone();
     let found = on_a_thread(app, move |app| {
-        let mut found = Vec::new();
+        let (mut found, mut missing) = (Vec::new(), Missing::default());
         for plugin in databases(app, wanted.plugin.as_deref())? {
-            let rows = look(app, &plugin, |tx| workflows::named(tx, &wanted.workflow_id))?;
+            let looked = there(app, &plugin, |tx| workflows::named(tx, &wanted.workflow_id));
+            let Some(rows) = missing.without(&plugin, looked, wanted.plugin.is_some())? else { continue };
             let fits = |tenant: &String| wanted.tenant.as_ref().is_none_or(|wanted| wanted == tenant);
             found.extend(rows.into_iter().map(|row| row.tenant).filter(fits).map(|tenant| (plugin.clone(), tenant)));
         }
-        Ok(found)
+        match missing.first().filter(|_| sure || found.is_empty()) {
+            Some(failure) => Err(failure.clone()),
+            None => Ok(found),
+        }
     })
     .await?;
     let mut found = found.into_iter();
@@ -227,6 +233,12 @@ async fn locate(app: &Arc<App>, named: &Named) -> Result<(String, String), Failu
 fn look<R>(app: &App, plugin: &str, work: impl FnMut(&Tx) -> Result<R, StoreError>) -> Result<R, Failure> {
     let looked = app.database(plugin).open(Access::Read).and_then(|shared| shared.look(work));
     looked.map_err(|error| Failure::from(error).of(plugin))
+}
+
+/// The same, if it could be reached when it was looked at last.
+fn there<R>(app: &App, plugin: &str, work: impl FnMut(&Tx) -> Result<R, StoreError>) -> Result<R, Failure> {
+    app.database(plugin).ready().map_err(|error| Failure::from(error).of(plugin))?;
+    look(app, plugin, work)
 }
 
 /// The plugins whose databases are there, loaded or not.

@@ -12,11 +12,12 @@ use serde_json::{Value as Json, json};
 use tokio::sync::mpsc;
 
 use super::door::RequestId;
-use super::{Shared, body, reply};
+use super::members::{self, Takes};
+use super::{Shared, reply};
 use crate::app::App;
 use crate::codec::time;
 use crate::failure::{Code, Failure};
-use crate::metrics::{LaneStanding, Process};
+use crate::metrics::{LaneStanding, Process, open_files_limit};
 use crate::plugin::{Fault, KeyRule, Kind, Plugin, Registry, Replay};
 use crate::reload;
 pub use crate::tables::{SchemaRequest, SchemaVerb, schema};
@@ -24,9 +25,8 @@ use crate::tables::{Tell, schema_telling};
 
 /// The plugins as they serve now, and the faults of folders that do not load. A plugin that serves an older version
 /// than its folder holds is in both, and has the folder's faults.
-pub fn plugins(app: &App) -> Json {
-    let registry = app.registry();
-    let loaded: Vec<Json> = registry.plugins.values().map(|plugin| loaded(&registry, plugin)).collect();
+pub fn plugins(registry: &Registry) -> Json {
+    let loaded: Vec<Json> = registry.plugins.values().map(|plugin| loaded(registry, plugin)).collect();
     let broken: Vec<Json> = registry
         .broken
         .iter()
@@ -42,8 +42,10 @@ pub fn health(app: &App) -> Json {
         registry.plugins.iter().map(|(id, plugin)| (id.clone(), json!(plugin.hash))).collect();
     let lane = |lane: &LaneStanding| json!({ "plugin": lane.plugin, "waiting": lane.waiting, "threads": lane.threads, "reliefs": lane.reliefs });
     let lanes: Vec<Json> = app.standing().lanes.iter().map(lane).collect();
+    let process = Process::look();
     json!({
-        "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id(), "threads": Process::look().threads,
+        "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id(), "threads": process.threads,
+        "openFiles": process.open_files, "mostFiles": open_files_limit(),
         "unready": app.ready().err(), "plugins": plugins, "lanes": lanes,
     })
 }
@@ -83,7 +85,7 @@ pub(super) async fn show_health(State(shared): State<Arc<Shared>>) -> Response<B
 }
 
 pub(super) async fn show_plugins(State(shared): State<Arc<Shared>>) -> Response<Body> {
-    reply::json(StatusCode::OK, &plugins(&shared.app))
+    reply::json(StatusCode::OK, &plugins(&shared.app.registry()))
 }
 
 /// Who accepts lines hears of each step of an apply: `{ "progress": … }`, and last `{ "done": … }` or `{ "failed": … }`.
@@ -97,10 +99,8 @@ pub(super) async fn change_schema(
     let asked: Result<_, Failure> = async {
         let unknown = || Failure::new(Code::NotFound, "there is schema/plan, schema/apply and schema/status");
         let verb = SchemaVerb::from_name(&verb).ok_or_else(unknown)?;
-        body::check_type(&headers)?;
-        let body = body::read(&headers, body, shared.app.settings.body_limit).await?;
-        let wrong = |error| Failure::new(Code::Validation, format!("the body is not what schema takes: {error}"));
-        Ok((verb, serde_json::from_slice(&body).map_err(wrong)?))
+        let takes = [("plugin", Takes::Text), ("allow_destructive", Takes::Texts)];
+        Ok((verb, members::read(&shared, &headers, body, &takes).await?))
     }
     .await;
     let (verb, request) = match asked {
@@ -125,7 +125,7 @@ pub(super) async fn change_schema(
 
 /// What `POST /admin/plugins/reload` takes.
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(default)]
 struct ReloadRequest {
     /// An id or a folder's name; `None`: all.
     plugin: Option<String>,
@@ -138,10 +138,7 @@ pub(super) async fn reload_plugins(
     body: Body,
 ) -> Response<Body> {
     let doing = async {
-        body::check_type(&headers)?;
-        let body = body::read(&headers, body, shared.app.settings.body_limit).await?;
-        let wrong = |error| Failure::new(Code::Validation, format!("the body is not what reload takes: {error}"));
-        let request: ReloadRequest = serde_json::from_slice(&body).map_err(wrong)?;
+        let request: ReloadRequest = members::read(&shared, &headers, body, &[("plugin", Takes::Text)]).await?;
         reload::reload_named(&shared.app, request.plugin.as_deref()).await
     };
     match doing.await {

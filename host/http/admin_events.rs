@@ -6,13 +6,13 @@ use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Response, StatusCode, Uri};
-use serde_json::Value as Json;
 
+use super::Shared;
 use super::door::RequestId;
+use super::members::{self, Takes};
 use super::parameters::Parameters;
-use super::{Shared, body};
 use crate::events::admin::{self, MOST_LISTED, Selection};
-use crate::failure::{Code, Failure};
+use crate::failure::Failure;
 
 pub(super) async fn list(
     State(shared): State<Arc<Shared>>,
@@ -90,16 +90,25 @@ fn query(uri: &Uri) -> Result<Selection, Failure> {
     })
 }
 
+/// What says which deliveries are meant, and what is asked of them.
+const SELECTION: [(&str, Takes); 15] = [
+    ("eventIds", Takes::Texts),
+    ("plugin", Takes::Text),
+    ("tenant", Takes::Text),
+    ("type", Takes::Text),
+    ("source", Takes::Text),
+    ("subject", Takes::Text),
+    ("subscription", Takes::Text),
+    ("error", Takes::Text),
+    ("state", Takes::Text),
+    ("since", Takes::Text),
+    ("until", Takes::Text),
+    ("all", Takes::Flag),
+    ("force", Takes::Flag),
+    ("rate", Takes::Number),
+    ("dryRun", Takes::Flag),
+];
+
 async fn selection(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<Selection, Failure> {
-    body::check_type(headers)?;
-    let body = body::read(headers, body, shared.app.settings.body_limit).await?;
-    let wrong = |error| Failure::new(Code::Validation, format!("the body is not JSON: {error}"));
-    let members: Json = serde_json::from_slice(&body).map_err(wrong)?;
-    serde_json::from_value(members).map_err(|error| {
-        let form = r#"{"eventIds": ["…"]}, or filters such as {"plugin": "orders", "type": "…", "tenant": "…"}"#;
-        Failure::new(
-            Code::Validation,
-            format!("this does not say which deliveries are meant: {error}; the form is {form}"),
-        )
-    })
+    members::read(shared, headers, body, &SELECTION).await
 }

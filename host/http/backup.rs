@@ -12,12 +12,12 @@ use serde_json::{Value as Json, json};
 use tokio::sync::mpsc;
 
 use super::door::RequestId;
-use super::{Shared, body, reply};
+use super::members::{self, Takes};
+use super::{Shared, reply};
 use crate::backup::BackupError;
 use crate::failure::{Code, Failure};
 
 #[derive(Deserialize)]
-#[serde(deny_unknown_fields)]
 struct Wanted {
     /// An absolute path.
     to: PathBuf,
@@ -37,12 +37,9 @@ pub(super) async fn take(
 }
 
 async fn begin(shared: &Shared, headers: &HeaderMap, body: Body) -> Result<mpsc::UnboundedReceiver<Json>, Failure> {
-    body::check_type(headers)?;
-    let body = body::read(headers, body, shared.app.settings.body_limit).await?;
-    let wrong = |why: String| Failure::new(Code::Validation, format!("the body is not what backup takes: {why}"));
-    let Wanted { to } = serde_json::from_slice(&body).map_err(|error| wrong(error.to_string()))?;
+    let Wanted { to } = members::read(shared, headers, body, &[("to", Takes::RequiredText)]).await?;
     if !to.is_absolute() {
-        return Err(wrong("`to` is no absolute path".to_owned()));
+        return Err(Failure::field("to", "must be an absolute path"));
     }
     let failed = |BackupError(why)| Failure::new(Code::Unavailable, why);
     let held = shared.app.hold().await.map_err(failed)?;

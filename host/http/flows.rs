@@ -8,15 +8,18 @@ use axum::extract::{Path, State};
 use axum::http::{HeaderMap, Response, StatusCode, Uri};
 use serde::Deserialize;
 
+use super::Shared;
 use super::door::RequestId;
+use super::members::{self, Takes};
 use super::parameters::Parameters;
-use super::{Shared, body};
 use crate::failure::{Code, Failure};
 use crate::flow::operate::{self, Named, Query, Verb};
 
+const CHANGE: [(&str, Takes); 3] = [("plugin", Takes::Text), ("tenant", Takes::Text), ("reason", Takes::Text)];
+
 /// What a change takes: what tells workflows of one name apart, and why.
 #[derive(Debug, Default, Deserialize)]
-#[serde(deny_unknown_fields, default)]
+#[serde(default)]
 struct Change {
     plugin: Option<String>,
     tenant: Option<String>,
@@ -73,13 +76,7 @@ pub(super) async fn change(
             "cancel" => Verb::Cancel,
             _ => return Err(Failure::new(Code::NotFound, "there is /admin/flows/ID/retry and /admin/flows/ID/cancel")),
         };
-        body::check_type(&headers)?;
-        let body = body::read(&headers, body, shared.app.settings.body_limit).await?;
-        let wrong = |error| {
-            let form = r#"{"plugin": …, "tenant": …, "reason": …}, each of them where it is needed"#;
-            Failure::new(Code::Validation, format!("the body is not what this takes: {error}; send {form}"))
-        };
-        let Change { plugin, tenant, reason } = serde_json::from_slice(&body).map_err(wrong)?;
+        let Change { plugin, tenant, reason } = members::read(&shared, &headers, body, &CHANGE).await?;
         operate::change(&shared.app, verb, Named { workflow_id, plugin, tenant, reason }).await
     };
     let changed = changing.await;

@@ -12,6 +12,7 @@ use serde_json::json;
 use crate::app::App;
 use crate::failure::{Code, Failure};
 use door::RequestId;
+use seats::Streams;
 
 pub mod admin;
 mod admin_events;
@@ -22,11 +23,13 @@ pub mod door;
 mod events;
 mod flows;
 pub mod listen;
+mod members;
 mod notifications;
 pub mod openapi;
 mod parameters;
 pub mod problem;
 pub mod reply;
+mod seats;
 pub mod tokens;
 mod watch;
 mod wire;
@@ -46,11 +49,13 @@ pub enum Door {
 struct Shared {
     app: Arc<App>,
     door: Door,
+    streams: Arc<Streams>,
 }
 
-/// All paths that can be asked by way of `door`.
-pub fn router(app: Arc<App>, door: Door) -> Router {
-    let shared = Arc::new(Shared { app, door });
+/// All paths that can be asked by way of `door`, where there may be so many connections.
+pub fn router(app: Arc<App>, door: Door, connections: usize) -> Router {
+    let streams = Streams::new(connections / 2, app.settings.streams);
+    let shared = Arc::new(Shared { app, door, streams });
     let mut router = Router::new()
         .route("/plugins/{plugin}/invoke/{action}", post(call::invoke))
         .route("/events", post(events::accept))

@@ -44,8 +44,10 @@ pub(super) async fn listen(
 async fn begin(shared: &Arc<Shared>, uri: &Uri, headers: &HeaderMap) -> Result<Response<Body>, Failure> {
     let (topics, asked) = query(uri)?;
     let caller = door::caller(shared, headers).await?;
+    let place = shared.streams.open(&caller.tenant);
     let right = Right { shared: shared.clone(), headers: headers.clone(), topics: topics.clone() };
     right.covers(&caller)?;
+    let place = place?;
     // What the browser itself sends when it comes back is newer than the address that the page wrote.
     let last = headers.get(LAST_EVENT_ID).and_then(|value| value.to_str().ok()).map(str::to_owned).or(asked);
     let last = last.filter(|last| !last.is_empty());
@@ -54,7 +56,7 @@ async fn begin(shared: &Arc<Shared>, uri: &Uri, headers: &HeaderMap) -> Result<R
     let first = if begin.gone { resync() } else { Event::default().comment("listening") };
     let first = first.id(begin.id);
     let begun = Streaming::First(Box::new((first.retry(RETRY), listener)));
-    let right = Arc::new(right);
+    let right = Arc::new((right, place));
     let events = stream::unfold(begun, move |state| {
         let right = right.clone();
         async move {
@@ -64,7 +66,7 @@ async fn begin(shared: &Arc<Shared>, uri: &Uri, headers: &HeaderMap) -> Result<R
                 }
                 Streaming::Listening(listener) => listener,
             };
-            match while_allowed(&right, listener.next()).await? {
+            match while_allowed(&right.0, listener.next()).await? {
                 Ok(heard) => heard.map(|heard| (Ok(event(heard)), Streaming::Listening(listener))),
                 Err(failure) => {
                     // The client comes back, and goes on where it was.

@@ -10,8 +10,9 @@ use axum::http::{HeaderMap, Response, StatusCode};
 use serde::{Deserialize, Serialize};
 use serde_json::{Value as Json, json};
 
+use super::Shared;
 use super::door::RequestId;
-use super::{Shared, body};
+use super::members::{self, Takes};
 use crate::app::blocking;
 use crate::auth::token::{NewToken, Tokens, status};
 use crate::clock::{Clock, Millis};
@@ -23,7 +24,6 @@ use crate::store::host_db::TokenRow;
 
 /// What `token create` asks for.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
-#[serde(deny_unknown_fields)]
 pub struct TokenRequest {
     pub tenant: String,
     pub subject: String,
@@ -32,6 +32,13 @@ pub struct TokenRequest {
     #[serde(default)]
     pub expires: Option<String>,
 }
+
+const TAKES: [(&str, Takes); 4] = [
+    ("tenant", Takes::RequiredText),
+    ("subject", Takes::RequiredText),
+    ("scopes", Takes::RequiredTexts),
+    ("expires", Takes::Text),
+];
 
 /// Makes a token; only this answer has its secret.
 ///
@@ -99,13 +106,7 @@ pub(super) async fn create(
     body: Body,
 ) -> Response<Body> {
     let made = async {
-        body::check_type(&headers)?;
-        let body = body::read(&headers, body, shared.app.settings.body_limit).await?;
-        let wrong = |error| {
-            let form = r#"send {"tenant": …, "subject": …, "scopes": […], "expires": "90d"}"#;
-            Failure::new(Code::Validation, format!("the body is not what a token takes: {error}; {form}"))
-        };
-        let request = serde_json::from_slice(&body).map_err(wrong)?;
+        let request = members::read(&shared, &headers, body, &TAKES).await?;
         on_a_thread(shared.clone(), |shared| {
             let app = &shared.app;
             make(&app.auth.tokens, request, app.clock.as_ref(), app.ids.as_ref())

@@ -10,6 +10,7 @@ use axum::http::StatusCode;
 use tokio::io::{AsyncRead, AsyncWrite, ReadBuf};
 
 use super::problem::Problem;
+use super::seats::Seat;
 use crate::app::App;
 use crate::failure::{Code, Failure};
 
@@ -17,6 +18,7 @@ use crate::failure::{Code, Failure};
 pub(super) struct Wire<I> {
     io: I,
     app: Arc<App>,
+    seat: Arc<Seat>,
     lines: Lines,
     /// What is written in the place of the library's own refusal, and how much of that is done.
     instead: Option<Instead>,
@@ -30,8 +32,8 @@ struct Instead {
 }
 
 impl<I> Wire<I> {
-    pub(super) fn new(io: I, app: Arc<App>) -> Self {
-        Self { io, app, lines: Lines::default(), instead: None }
+    pub(super) fn new(io: I, app: Arc<App>, seat: Arc<Seat>) -> Self {
+        Self { io, app, seat, lines: Lines::default(), instead: None }
     }
 
     /// A whole answer for a head that could not be read, if `written` is the bare one of the library: all answers of
@@ -86,6 +88,8 @@ struct Lines {
     start: Vec<u8>,
     length: bool,
     encoding: bool,
+    /// A head has come to its end.
+    head: bool,
     /// A head had both.
     both: bool,
 }
@@ -100,7 +104,7 @@ impl Lines {
             match *byte {
                 b'\n' => {
                     if self.start.iter().all(|byte| *byte == b'\r') {
-                        (self.length, self.encoding) = (false, false);
+                        (self.length, self.encoding, self.head) = (false, false, true);
                     }
                     self.start.clear();
                 }
@@ -129,6 +133,7 @@ impl<I: AsyncRead + Unpin> AsyncRead for Wire<I> {
         if let Some(new) = buf.filled_mut().get_mut(before..) {
             this.lines.look(new);
         }
+        this.seat.hear(this.lines.head);
         Poll::Ready(Ok(()))
     }
 }

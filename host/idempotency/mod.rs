@@ -306,6 +306,10 @@ impl Cause for HttpCall {
         Ok(Outcome { expires, ..Outcome::new(data) })
     }
 
+    fn key(&self) -> Option<&KeyId> {
+        Some(&self.id)
+    }
+
     fn is_recorded(&self) -> bool {
         true
     }

@@ -1,11 +1,12 @@
-//! Group commit: what is queued runs in one transaction, each invocation in a savepoint, and one commit makes all
+//! Group commit: what is queued runs in one transaction, in which each invocation can be undone, and one commit makes all
 //! of it durable before the first reply leaves.
 //!
 //! Some errors roll back the *whole* transaction (a full disk, an I/O error), and some only show at the commit. Nobody
 //! has been answered by then, so the others run again, each alone, and the culprit gets the error.
 //!
-//! Where the database serves many hosts, transactions can run into each other: such an invocation, which is alone in its
-//! transaction there, runs again a few times before its caller is told.
+//! Where the database serves many hosts, transactions can run into each other: the members of such a group run again, each
+//! alone, and one that is alone runs again a few times before its caller is told. Elsewhere a group runs again as it is
+//! where one of it could not be undone by itself.
 
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -44,6 +45,10 @@ enum Lost {
     },
     /// It has to run again.
     Again,
+    /// The same, each of it alone.
+    Apart,
+    /// The database is away.
+    Away,
     Parted,
 }
 
@@ -81,7 +86,7 @@ pub(super) fn commit_together(
     run: Run<'_>,
 ) -> Result<Turn, Parted> {
     match persist(desk, invocations, run) {
-        Ok(replies) => Ok(Turn::of(replies)),
+        Ok(ran) => Ok(Turn { replies: ran.replies, alone: ran.left, shut: None }),
         Err(Lost::Parted) => Err(Parted),
         Err(Lost::Begin(error)) => {
             let failure = Failure::from(error);
@@ -98,6 +103,8 @@ pub(super) fn commit_together(
             Ok(Turn { replies: vec![(before, reply)], alone: before, shut: None })
         }
         Err(Lost::Again) => Ok(Turn::of(vec![Err(given_up().into()); invocations.len()])),
+        Err(Lost::Apart) => Ok(Turn { replies: Vec::new(), alone: invocations.len(), shut: None }),
+        Err(Lost::Away) => Ok(Turn::of(vec![Err(away().into()); invocations.len()])),
         // The culprit may be one of them only, so each has its chance alone.
         Err(Lost::Commit { ran, undone: Some(_) }) if !again => {
             Ok(Turn { replies: Vec::new(), alone: ran, shut: None })
@@ -126,24 +133,45 @@ fn after_failed_commit(desk: &Desk, invocations: &[Arc<Invocation>], again: bool
 }
 
 /// Attempts it until it does not run into another transaction.
-fn persist(desk: &Desk, invocations: &[Arc<Invocation>], run: Run<'_>) -> Result<Vec<Reply>, Lost> {
+fn persist(desk: &Desk, invocations: &[Arc<Invocation>], run: Run<'_>) -> Result<Ran, Lost> {
     let mut tries = Tries::new();
     loop {
         let tx = if tries.again() { desk.shared.begin_again() } else { desk.shared.begin() };
         let attempted = attempt(desk, &tx.map_err(Lost::Begin)?, invocations, run);
-        if !matches!(attempted, Err(Lost::Again)) || !tries.next(&desk.metrics) {
+        if !matches!(attempted, Err(Lost::Again)) {
+            return attempted;
+        }
+        if invocations.len() > 1 && desk.shared.has_rivals() {
+            desk.metrics.ran_again();
+            return Err(Lost::Apart);
+        }
+        if !tries.next(&desk.metrics) {
             return attempted;
         }
     }
 }
 
-fn attempt(desk: &Desk, tx: &Tx, invocations: &[Arc<Invocation>], run: Run<'_>) -> Result<Vec<Reply>, Lost> {
+/// What ran in a transaction that has committed.
+struct Ran {
+    /// By their places.
+    replies: Vec<(usize, Reply)>,
+    /// How many of those before the last one have to run alone.
+    left: usize,
+}
+
+fn attempt(desk: &Desk, tx: &Tx, invocations: &[Arc<Invocation>], run: Run<'_>) -> Result<Ran, Lost> {
+    let ready = gather(tx, invocations)?;
     let started = Instant::now();
     let mut replies = Vec::with_capacity(invocations.len());
+    let mut passed = 0;
     for (index, invocation) in invocations.iter().enumerate() {
+        passed = index + 1;
+        if !ready.get(index).copied().unwrap_or(true) {
+            continue;
+        }
         let reply = run(index, invocation, tx);
         match tx.fate() {
-            Fate::Open => replies.push(reply),
+            Fate::Open => replies.push((index, reply)),
             Fate::Ended => return Err(Lost::With { before: index, reply: reply.and_then(|_| Err(went().into())) }),
             // Whatever the handler made of it.
             Fate::Away | Fate::Refused => return Err(Lost::With { before: index, reply: Err(away().into()) }),
@@ -163,14 +191,32 @@ fn attempt(desk: &Desk, tx: &Tx, invocations: &[Arc<Invocation>], run: Run<'_>) 
         }
         tracing::error!(%error, "COMMIT failed");
         if fate == Fate::Refused {
-            return Err(Lost::With { before: replies.len().saturating_sub(1), reply: Err(error.into()) });
+            return Err(if passed > 1 { Lost::Apart } else { Lost::With { before: 0, reply: Err(error.into()) } });
         }
         let known = fate == Fate::Ended && matches!(error, StoreError::Gone(_));
-        return Err(Lost::Commit { ran: replies.len(), undone: known.then(|| error.into()) });
+        return Err(Lost::Commit { ran: passed, undone: known.then(|| error.into()) });
     }
     desk.metrics.committed(replies.len(), committing.elapsed());
     crate::crash_point!("after-commit");
-    Ok(replies)
+    let left = passed - replies.len();
+    Ok(Ran { replies, left })
+}
+
+/// Looks up what several have to know before the transaction begins; gives which of them may run in it.
+fn gather(tx: &Tx, invocations: &[Arc<Invocation>]) -> Result<Vec<bool>, Lost> {
+    if invocations.len() == 1 {
+        return Ok(Vec::new());
+    }
+    let keys: Vec<_> = invocations.iter().map(|invocation| invocation.cause.key()).collect();
+    tx.gather(&keys).map_err(|error| match tx.fate() {
+        Fate::Away => Lost::Away,
+        Fate::Parted => Lost::Parted,
+        Fate::Open | Fate::Again | Fate::Ended | Fate::Refused => {
+            tracing::debug!(%error, "a group could not begin; its members run alone");
+            tx.rollback();
+            Lost::Apart
+        }
+    })
 }
 
 fn away() -> Failure {

@@ -31,6 +31,9 @@ pub use watchdog::Watchdog;
 /// Threads of one plugin that may hang in runs that were given up. Each of them keeps a processor busy.
 const MOST_STUCK: usize = 4;
 
+/// How far a lane's account of invocations that talk with the database goes.
+const TALK: usize = 64;
+
 /// What an invocation came to.
 pub type Reply = Result<Outcome, InvokeError>;
 
@@ -124,6 +127,8 @@ pub struct Lane {
     read: Mutex<Door<Job>>,
     /// Threads that still hang in runs that were given up.
     stuck: AtomicUsize,
+    /// Rises with invocations that wait for answers of the database in the middle, and falls with others.
+    talk: AtomicUsize,
     /// Told each time a thread ends.
     ended: Notify,
 }
@@ -160,6 +165,7 @@ impl Lane {
             write: Mutex::default(),
             read: Mutex::default(),
             stuck: AtomicUsize::new(0),
+            talk: AtomicUsize::new(0),
             ended: Notify::new(),
         })
     }
@@ -233,6 +239,18 @@ impl Lane {
         answer.await.map_err(|_| self.unopened())
     }
 
+    /// Whether its invocations wait for answers of the database in the middle.
+    fn talks(&self) -> bool {
+        self.talk.load(Ordering::Relaxed) > TALK / 2
+    }
+
+    /// Notes what one did. Two of three that talk are as good as all.
+    fn talked(&self, talked: bool) {
+        let next = |talk: usize| Some(if talked { (talk + 4).min(TALK) } else { talk.saturating_sub(2) });
+        // It always takes the next one.
+        let _taken = self.talk.fetch_update(Ordering::Relaxed, Ordering::Relaxed, next);
+    }
+
     /// Logs why the database cannot be opened. Callers hear only that it cannot: paths are none of their business.
     fn closed_database(&self, error: &StoreError) -> Failure {
         tracing::error!(plugin = self.plugin, "{error}");
@@ -251,7 +269,7 @@ impl Lane {
         }
         let queue = door.queue.clone().unwrap_or_else(|| Queue::new(self.settings.queue));
         // One more thread as long as calls wait, up to what the database takes at a time.
-        let most = self.database.writers();
+        let most = self.database.writers(self.talks());
         if door.threads == 0 || door.queue.is_none() || (!queue.is_empty() && door.threads < most) {
             writer::start(self, &queue, None, &mut door)?;
         }

@@ -85,7 +85,7 @@ impl Writer {
                 Work::Exclusive(work) => work(&desk.shared),
                 Work::Invoke(job) => {
                     let mut jobs = vec![job];
-                    while jobs.len() < desk.shared.most_in_a_group().min(GROUP) && next.is_none() {
+                    while jobs.len() < desk.shared.most_in_a_group(self.lane.talks()).min(GROUP) && next.is_none() {
                         match self.queue.try_take() {
                             Some(Work::Invoke(job)) => jobs.push(job),
                             Some(exclusive @ Work::Exclusive(_)) => next = Some(exclusive),
@@ -148,6 +148,9 @@ impl Writer {
         let started = desk.begin(index, invocation.limits.time);
         let reply = invoke::invoke(invocation, engine.as_deref_mut(), tx, self.lane.settings.clock.now());
         desk.end();
+        if let Some(talked) = tx.talked() {
+            self.lane.talked(talked);
+        }
         if let Some(engine) = engine
             && !matches!(&reply, Ok(outcome) if outcome.replayed)
         {

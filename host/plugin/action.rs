@@ -54,24 +54,29 @@ fn input(schema: &Reader<'_>) -> Option<InputSchema> {
         schema.fault("must be a JSON Schema, an object such as { type: 'object', properties: { … } }");
         return None;
     }
-    if !references_hold(schema) {
+    let mut sound = references_hold(schema);
+    // All that the language of schemas says against it, rather than the first thing.
+    for error in jsonschema::draft202012::meta::validator().iter_errors(schema.value) {
+        sound = false;
+        invalid(schema, &error);
+    }
+    if !sound {
         return None;
     }
-    match InputSchema::new(schema.value) {
-        Ok(input) => Some(input),
-        Err(error) => {
-            let pointer = error.instance_path().to_string();
-            let mut at = schema.again();
-            for step in pointer.split('/').skip(1) {
-                at = at.step(&step.replace("~1", "/").replace("~0", "~"));
-            }
-            if pointer.ends_with("/type") {
-                at.fault(format!("is no type of JSON Schema{}: {TYPES} or an array of some", near_type(at.value)));
-            } else {
-                at.fault(format!("is no valid JSON Schema: {error}"));
-            }
-            None
-        }
+    InputSchema::new(schema.value).map_err(|error| invalid(schema, &error)).ok()
+}
+
+/// Notes what is wrong at a place within a schema.
+fn invalid(schema: &Reader<'_>, error: &jsonschema::ValidationError<'_>) {
+    let pointer = error.instance_path().to_string();
+    let mut at = schema.again();
+    for step in pointer.split('/').skip(1) {
+        at = at.step(&step.replace("~1", "/").replace("~0", "~"));
+    }
+    if pointer.ends_with("/type") {
+        at.fault(format!("is no type of JSON Schema{}: {TYPES} or an array of some", near_type(at.value)));
+    } else {
+        at.fault(format!("is no valid JSON Schema: {error}"));
     }
 }
 

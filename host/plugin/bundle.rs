@@ -5,13 +5,13 @@
 //! ambiguous one is nobody's), so that a missing export is a fault at its import and not `undefined` at night.
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
-use std::fmt::Write as _;
 use std::path::{Path, PathBuf};
 
 use oxc_sourcemap::{SourceMap, Token};
 
-use super::compile::{self, Dialect, Names, Source, Unit};
+use super::compile::{Compiled, Request, Source, Unit, compile_file};
 use super::resolve::{Resolver, package_name};
+use super::seam::{Exported, Seam, quoted};
 use super::{Code, Fault, Module, files};
 
 use crate::suggest;
@@ -32,8 +32,12 @@ pub(super) struct File {
     /// Relative to the plugin's folder, with `/`.
     shown: String,
     source: String,
-    /// `None` where the file has faults of its own.
+    /// `None` where the file cannot be understood.
     pub unit: Option<Unit>,
+    /// It has faults of its own.
+    faulty: bool,
+    /// What it imports, where there is no unit.
+    requests: Vec<Request>,
     /// The files that the unit's requests mean; `None` where there is a fault instead.
     pub(super) slots: Vec<Option<usize>>,
 }
@@ -42,8 +46,10 @@ pub(super) struct File {
 pub(super) struct Bundle {
     pub code: Code,
     pub faults: Vec<Fault>,
-    /// For each module what it exports.
+    /// For each module what it exports, as far as that is known.
     pub exports: Vec<BTreeSet<String>>,
+    /// For each module whether it certainly exports no `handle`.
+    pub lacks_handle: Vec<bool>,
     /// For each module whether it and everything it imports is without fault.
     pub sound: Vec<bool>,
 }
@@ -85,50 +91,35 @@ impl<'p> Bundler<'p> {
             return *index;
         }
         let shown = shown(path.strip_prefix(self.resolver.root()).unwrap_or(path));
-        let (source, unit) = match read(path) {
+        let (source, Compiled { unit, flaws, requests }) = match read(path) {
             Ok(source) => {
-                let unit = self.compile(path, &shown, &source);
-                (source, unit)
+                let compiled = compile_file(path, &shown, &source);
+                (source, compiled)
             }
             Err(message) => {
                 self.faults.push(Fault::in_file(format!("{}/{shown}", self.folder), message));
-                (String::new(), None)
+                (String::new(), Compiled::default())
             }
         };
-        let slots = Vec::new();
-        self.files.push(File { path: path.to_owned(), shown, source, unit, slots });
+        let file = format!("{}/{shown}", self.folder);
+        let faulty = unit.is_none() || !flaws.is_empty();
+        self.faults.extend(flaws.into_iter().map(|flaw| Fault::at(&file, &source, flaw.offset, flaw.message)));
+        self.files.push(File { path: path.to_owned(), shown, source, unit, faulty, requests, slots: Vec::new() });
         self.index.insert(path.to_owned(), self.files.len() - 1);
         self.files.len() - 1
     }
 
-    fn compile(&mut self, path: &Path, shown: &str, source: &str) -> Option<Unit> {
-        let ending = path.extension().unwrap_or_default().to_string_lossy().into_owned();
-        let dialect = Dialect {
-            typescript: matches!(ending.as_str(), "ts" | "mts"),
-            package: shown.split('/').any(|part| part == "node_modules"),
-        };
-        let compiled = match ending.as_str() {
-            "json" => compile::compile_json(source),
-            _ => compile::compile(source, dialect),
-        };
-        match compiled {
-            Ok(unit) => Some(unit),
-            Err(flaws) => {
-                let file = format!("{}/{shown}", self.folder);
-                self.faults.extend(flaws.into_iter().map(|flaw| Fault::at(&file, source, flaw.offset, flaw.message)));
-                None
-            }
-        }
-    }
-
     /// Resolves the requests of a file that was added.
     fn follow(&mut self, index: usize) {
-        let file = &self.files[index];
-        let Some(unit) = &file.unit else { return };
+        let file = &mut self.files[index];
+        let from = file.path.clone();
+        let Some(unit) = &file.unit else {
+            let requests = std::mem::take(&mut file.requests);
+            return requests.into_iter().for_each(|request| self.follow_unread(index, &from, &request));
+        };
         if !file.slots.is_empty() {
             return;
         }
-        let from = file.path.clone();
         let requests: Vec<_> = unit.requests.iter().map(|it| (it.specifier.clone(), it.offset)).collect();
         let mut slots = Vec::with_capacity(requests.len());
         for (specifier, offset) in requests {
@@ -144,6 +135,20 @@ impl<'p> Bundler<'p> {
         self.files[index].slots = slots;
     }
 
+    /// The same of a file that cannot be understood. Nobody knows which imports it uses as types only, so of those that
+    /// lead nowhere only the ones are told that cannot be types either.
+    fn follow_unread(&mut self, index: usize, from: &Path, Request { specifier, offset }: &Request) {
+        match self.resolver.resolve(from, specifier) {
+            Ok(path) => drop(self.target(specifier, &path)),
+            Err(message) => {
+                let declared = self.resolver.resolve(from, &format!("{specifier}.d.ts"));
+                if specifier.starts_with('.') && declared.is_err() {
+                    self.fault(index, *offset, message);
+                }
+            }
+        }
+    }
+
     fn target(&mut self, specifier: &str, path: &Path) -> Result<usize, String> {
         let ending = path.extension().unwrap_or_default().to_string_lossy().into_owned();
         if !matches!(ending.as_str(), "ts" | "mts" | "js" | "mjs" | "json" | "cjs" | "cts") {
@@ -151,7 +156,9 @@ impl<'p> Bundler<'p> {
         }
         if !matches!(ending.as_str(), "cjs" | "cts") {
             let target = self.file(path);
-            if !self.files[target].unit.as_ref().is_some_and(|unit| unit.commonjs) {
+            let file = &self.files[target];
+            // Where it is refused line by line, that is enough.
+            if file.faulty || !file.unit.as_ref().is_some_and(|unit| unit.commonjs) {
                 return Ok(target);
             }
         }
@@ -180,6 +187,7 @@ impl<'p> Bundler<'p> {
         let mut exports = Vec::with_capacity(self.files.len());
         let mut broken: Vec<bool> = Vec::with_capacity(self.files.len());
         let mut seams = Vec::with_capacity(self.files.len());
+        let mut lacks_handle = Vec::with_capacity(self.files.len());
         let whole = self.whole();
         let asked = self.asked();
         let still = self.still(&whole);
@@ -191,7 +199,8 @@ impl<'p> Bundler<'p> {
                 values.retain(|name, _| asked.holds(name));
             }
             let file = &self.files[index];
-            broken.push(self.faults.len() > before || file.unit.is_none() || file.slots.contains(&None));
+            broken.push(self.faults.len() > before || file.faulty || file.slots.contains(&None));
+            lacks_handle.push(matches!(self.find(index, "handle", &mut HashSet::new()), Found::Missing | Found::Type));
             // Whoever sees the namespace object sees the order of its members; whoever is in a cycle sees it unfinished.
             let settles = !whole.contains(&index) && !self.is_in_cycle(index);
             let seam = file
@@ -205,7 +214,7 @@ impl<'p> Bundler<'p> {
         let modules = self.files.into_iter().zip(seams);
         let modules = modules.map(|(file, seam)| module(self.plugin, file, &seam)).collect();
         let code = Code { plugin: self.plugin.to_owned(), modules };
-        Bundle { code, faults: self.faults, exports, sound }
+        Bundle { code, faults: self.faults, exports, lacks_handle, sound }
     }
 
     /// The files whose namespace object somebody holds.
@@ -393,82 +402,16 @@ impl<'p> Bundler<'p> {
     }
 }
 
-/// What an exported name stands for.
-struct Exported {
-    /// The expression that gives its value.
-    value: String,
-    /// It gives the same once the module has run.
-    constant: bool,
-}
-
-/// What joins a file's statements to the other modules: the text around them.
-#[derive(Default)]
-struct Seam {
-    before: String,
-    after: String,
-    whole: bool,
-    still: bool,
-}
-
-impl Seam {
-    /// `settles` says that nobody reads an export before the module has run; `passes_on` that the file does nothing but
-    /// give the exports, and imports no more than they need. A `still` one gives what has its ticks begin anew.
-    fn new(
-        unit: &Unit,
-        values: &BTreeMap<String, Exported>,
-        settles: bool,
-        whole: bool,
-        passes_on: bool,
-        still: bool,
-    ) -> Self {
-        let Names { define, import, exports, global, slot: slots, tick, left, .. } = &unit.names;
-        // A parameter, whose value the engine need not check as it does with `let`.
-        let left = unit.ticks.then_some(left.as_str());
-        let globals = unit.globals.iter().copied().chain(left).collect::<Vec<_>>().join(", ");
-        let (mut before, mut after) = (String::new(), String::new());
-        // The inner function is called plainly, so that `this` is undefined whoever calls the factory, and how.
-        let _ = write!(before, "({define} => (function ({import}, {exports}, {global}, {tick}) {{ \"use strict\"; ");
-        let _ = write!(before, "return (function ({globals}) {{");
-        for (name, Exported { value, constant }) in values {
-            let name = quoted(name);
-            if settles && *constant {
-                let _ = write!(after, " {exports}[{name}] = {value};");
-            } else {
-                let _ = write!(before, " {define}({exports}, {name}, () => {value});");
-            }
-        }
-        if let Some(left) = left.filter(|_| still) {
-            let _ = write!(after, " return () => {{ {left} = 0; }};");
-        }
-        let used = |slot: &usize| {
-            let (space, member) = (format!("{slots}{slot}"), format!("{slots}{slot}["));
-            values.values().any(|of| of.value == space || of.value.starts_with(&member))
-        };
-        for slot in (0..unit.requests.len()).filter(|slot| !passes_on || used(slot)) {
-            let _ = write!(before, " const {slots}{slot} = {import}({slot});");
-        }
-        before.push('\n');
-        let given = vec![format!("{global} ?? globalThis"); unit.globals.len()].join(", ");
-        // `Object` is looked up outside of the module's scope, where a module's own `Object` does not hide it.
-        let _ = write!(
-            after,
-            "}})({given}); }}))((target, name, get) => \
-             Object.defineProperty(target, name, {{ enumerable: true, configurable: true, get }}))"
-        );
-        Self { before, after, whole, still }
-    }
-}
-
 fn module(plugin: &str, file: File, seam: &Seam) -> Module {
     let path = format!("{plugin}/{}", file.shown);
     let imports = file.slots.into_iter().map(|slot| slot.unwrap_or(0)).collect();
     let (js, map, global) = match file.unit {
-        Some(unit) => {
+        Some(unit) if !file.faulty => {
             let js = format!("{}{}{}", seam.before, unit.body, seam.after);
             (js, one_line_down(unit.map), !unit.globals.is_empty())
         }
         // Never run: a plugin with a fault does not load.
-        None => ("(function () {})".to_owned(), SourceMap::default(), false),
+        Some(_) | None => ("(function () {})".to_owned(), SourceMap::default(), false),
     };
     Module { path, js, map, source: file.source, imports, whole: seam.whole, global, still: seam.still }
 }
@@ -483,10 +426,6 @@ fn one_line_down(map: SourceMap<'static>) -> SourceMap<'static> {
     parts.tokens = parts.tokens.iter().map(down).collect();
     parts.token_chunks = None;
     SourceMap::from_parts(parts)
-}
-
-fn quoted(text: &str) -> String {
-    serde_json::to_string(text).unwrap_or_default()
 }
 
 fn shown(path: &Path) -> String {

@@ -9,6 +9,7 @@
 //! adds the exports.
 
 use std::collections::BTreeSet;
+use std::panic::{AssertUnwindSafe, catch_unwind, resume_unwind};
 use std::path::Path;
 
 use oxc::allocator::Allocator;
@@ -69,6 +70,24 @@ pub(super) struct Unit {
     pub commonjs: bool,
 }
 
+/// A file as far as it could be compiled, with everything that is wrong with it.
+#[derive(Debug, Default)]
+pub(super) struct Compiled {
+    /// Also of a file with flaws, so that what it imports and exports is checked with the rest; such a unit never runs.
+    /// `None` where the parser gave up.
+    pub unit: Option<Unit>,
+    /// In their order.
+    pub flaws: Vec<Flaw>,
+    /// What it imports, as far as the parser came, where there is no unit; perhaps for types only.
+    pub requests: Vec<Request>,
+}
+
+impl Compiled {
+    fn refused(flaws: Vec<Flaw>) -> Self {
+        Self { flaws, ..Self::default() }
+    }
+}
+
 /// One specifier and where it stands.
 #[derive(Debug, PartialEq, Eq)]
 pub(super) struct Request {
@@ -120,6 +139,8 @@ pub(super) struct Names {
     /// Gives how many heavy operations may go by, and what is left of them.
     pub tick: String,
     pub left: String,
+    /// Holds what may be a BigInt while it is looked at.
+    pub big: String,
 }
 
 impl Names {
@@ -141,16 +162,17 @@ impl Names {
             config: unused("__config"),
             tick: unused("__tick"),
             left: unused("__left"),
+            big: unused("__big"),
         }
     }
 }
 
 /// How a file is read.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Dialect {
-    pub typescript: bool,
+struct Dialect {
+    typescript: bool,
     /// From `node_modules`: somebody else's code, in which CommonJS is found out rather than explained line by line.
-    pub package: bool,
+    package: bool,
 }
 
 /// Bytes of a file that are still compiled.
@@ -158,21 +180,32 @@ const MAX_SOURCE: usize = 4 << 20;
 /// Brackets within brackets: the parser calls itself for each, and must not run out of stack.
 const MAX_NESTING: usize = 5_000;
 
-/// Compiles one file. To be called on a thread with a [large stack](super::registry::STACK).
-///
-/// # Errors
-/// All flaws of the file, in their order; there is at least one.
-pub(super) fn compile(source: &str, dialect: Dialect) -> Result<Unit, Vec<Flaw>> {
+/// Compiles a file of a plugin; `shown` is its path within the plugin.
+pub(super) fn compile_file(path: &Path, shown: &str, source: &str) -> Compiled {
+    let ending = path.extension().unwrap_or_default().to_string_lossy();
+    let dialect = Dialect {
+        typescript: matches!(ending.as_ref(), "ts" | "mts"),
+        package: shown.split('/').any(|part| part == "node_modules"),
+    };
+    match ending.as_ref() {
+        "json" => compile_json(source),
+        _ => compile(source, dialect),
+    }
+}
+
+/// Compiles one text. To be called on a thread with a [large stack](super::registry::STACK).
+fn compile(source: &str, dialect: Dialect) -> Compiled {
+    let refused = |flaw| Compiled::refused(vec![flaw]);
     if source.len() > MAX_SOURCE {
-        return Err(vec![Flaw::new(0, format!("has {} bytes, and the most is {MAX_SOURCE}: split it", source.len()))]);
+        return refused(Flaw::new(0, format!("has {} bytes, and the most is {MAX_SOURCE}: split it", source.len())));
     }
     if let Some(offset) = too_deep(source) {
         let message = format!("more than {MAX_NESTING} brackets within one another: nest less");
-        return Err(vec![Flaw { offset, message }]);
+        return refused(Flaw { offset, message });
     }
     // A file that trips the compiler is a fault of that file's plugin, not the end of the host.
-    std::panic::catch_unwind(|| compile_any(source, dialect)).unwrap_or_else(|_| {
-        Err(vec![Flaw::new(0, "the host's compiler failed on this file: please report it with the file")])
+    catch_unwind(|| compile_any(source, dialect)).unwrap_or_else(|_| {
+        refused(Flaw::new(0, "the host's compiler failed on this file: please report it with the file"))
     })
 }
 
@@ -189,41 +222,65 @@ fn too_deep(source: &str) -> Option<usize> {
     })
 }
 
-fn compile_any(source: &str, dialect: Dialect) -> Result<Unit, Vec<Flaw>> {
+fn compile_any(source: &str, dialect: Dialect) -> Compiled {
     let allocator = Allocator::default();
     let source_type = if dialect.typescript { SourceType::ts() } else { SourceType::mjs() };
     let options = ParseOptions { parse_regular_expression: true, ..ParseOptions::default() };
     let parsed = Parser::new(&allocator, source, source_type).with_options(options).parse();
     let mut flaws = syntax_errors(&parsed.diagnostics);
-    if parsed.panicked || !flaws.is_empty() {
-        return Err(sorted(flaws));
+    let record = &parsed.module_record;
+    if parsed.panicked {
+        return Compiled { unit: None, flaws: sorted(flaws), requests: requests(record) };
     }
-    let mut program = parsed.program;
+    let program = parsed.program;
     let checked = SemanticBuilder::new().with_check_syntax_error(true).with_enum_eval(true).build(&program);
     flaws.extend(syntax_errors(&checked.diagnostics));
-    let record = &parsed.module_record;
     let scoping = checked.semantic.into_scoping();
+    let (refused, too_deep) = refuse::flaws(&program, &scoping, record, dialect.package);
+    flaws.extend(refused);
+    if too_deep {
+        return Compiled { unit: None, flaws: sorted(flaws), requests: requests(record) };
+    }
+    let build = AssertUnwindSafe(|| build(&allocator, source, dialect, program, record, scoping));
+    let unit = match catch_unwind(build) {
+        Ok((unit, more)) => {
+            // What was refused before is refused there in other words.
+            if flaws.is_empty() {
+                flaws = more;
+            }
+            Some(unit)
+        }
+        // No compiler needs to get along with what is wrong.
+        Err(_) if !flaws.is_empty() => None,
+        Err(panic) => resume_unwind(panic),
+    };
+    let requests = if unit.is_none() { requests(record) } else { Vec::new() };
+    Compiled { unit, flaws: sorted(flaws), requests }
+}
+
+/// The unit of a program, and what the transformer does not take.
+fn build<'a>(
+    allocator: &'a Allocator,
+    source: &str,
+    dialect: Dialect,
+    mut program: Program<'a>,
+    record: &ModuleRecord<'a>,
+    scoping: Scoping,
+) -> (Unit, Vec<Flaw>) {
     let commonjs = !record.has_module_syntax && refuse::uses_commonjs(&scoping);
     let globals = globals(&scoping, dialect);
-    flaws.extend(refuse::flaws(&program, &scoping, record, dialect.package));
-    if !flaws.is_empty() {
-        return Err(sorted(flaws));
-    }
     let types = exported_names(record);
     let options = TransformOptions::default();
-    let done = Transformer::new(&allocator, Path::new("module.ts"), &options).build_with_scoping(scoping, &mut program);
-    flaws.extend(syntax_errors(&done.diagnostics));
-    if !flaws.is_empty() {
-        return Err(sorted(flaws));
-    }
+    let done = Transformer::new(allocator, Path::new("module.ts"), &options).build_with_scoping(scoping, &mut program);
+    let flaws = syntax_errors(&done.diagnostics);
     let names = Names::for_source(source);
     let still = still::look(&program, &done.scoping);
-    let joints = rewrite::rewrite(&allocator, &mut program, &done.scoping, &names);
-    let ticks = ticks::mark(&allocator, &mut program, &names);
+    let joints = rewrite::rewrite(allocator, &mut program, &done.scoping, &names);
+    let ticks = ticks::mark(allocator, &mut program, &names);
     let (body, map) = print(&program);
     let values: BTreeSet<&String> = joints.exports.iter().map(|export| &export.name).collect();
     let types = types.into_iter().filter(|name| !values.contains(name)).collect();
-    Ok(Unit {
+    let unit = Unit {
         body,
         map,
         requests: joints.requests,
@@ -237,7 +294,19 @@ fn compile_any(source: &str, dialect: Dialect) -> Result<Unit, Vec<Flaw>> {
         ticks,
         still,
         commonjs,
-    })
+    };
+    (unit, flaws)
+}
+
+/// What a module imports, other than types that are marked as such.
+fn requests(record: &ModuleRecord<'_>) -> Vec<Request> {
+    let values = record.requested_modules.iter().filter_map(|(specifier, places)| {
+        let place = places.iter().find(|place| !place.is_type)?;
+        Some(Request { specifier: specifier.to_string(), offset: place.span.start as usize })
+    });
+    let mut requests: Vec<Request> = values.collect();
+    requests.sort_by_key(|request| request.offset);
+    requests
 }
 
 /// Packages know the global object as `self` too, which is its name in a browser's workers.
@@ -248,20 +317,18 @@ fn globals(scoping: &Scoping, dialect: Dialect) -> Vec<&'static str> {
 }
 
 /// A JSON file as a module whose default export is its value.
-///
-/// # Errors
-/// Where the text is not JSON.
-pub(super) fn compile_json(source: &str) -> Result<Unit, Vec<Flaw>> {
+fn compile_json(source: &str) -> Compiled {
     if let Err(error) = serde_json::from_str::<serde::de::IgnoredAny>(source) {
         let offset = super::fault::offset_of(source, error.line(), error.column());
-        return Err(vec![Flaw { offset, message: format!("not JSON: {}", super::fault::bare(&error)) }]);
+        let flaw = Flaw { offset, message: format!("not JSON: {}", super::fault::bare(&error)) };
+        return Compiled::refused(vec![flaw]);
     }
     // `JSON.parse` of the text, since `{"__proto__": …}` as an expression would set a prototype.
     let quoted = serde_json::to_string(source).unwrap_or_default();
     let body = format!("const __default = JSON.parse({quoted});\n");
     let from = Source::Local { name: "__default".to_owned(), constant: true };
     let default = Export { name: "default".to_owned(), from, offset: 0 };
-    Ok(Unit {
+    let unit = Unit {
         body,
         map: SourceMap::new(None, Vec::new(), None, Vec::new(), Vec::new(), Box::default(), None),
         requests: Vec::new(),
@@ -275,7 +342,8 @@ pub(super) fn compile_json(source: &str) -> Result<Unit, Vec<Flaw>> {
         ticks: false,
         still: Still::default(),
         commonjs: false,
-    })
+    };
+    Compiled { unit: Some(unit), ..Compiled::default() }
 }
 
 fn print(program: &Program<'_>) -> (String, SourceMap<'static>) {

@@ -80,8 +80,8 @@ impl Search<'_> {
             if path.is_dir() && is_link {
                 self.fault(&shown, "is a link to a folder: put the folder itself there");
             } else if path.is_dir() {
-                self.check(&shown, &name, "");
-                self.walk(&path, &shown, &format!("{prefix}{name}."));
+                let right = self.check(&shown, &name, "");
+                self.walk(&path, &shown, &format!("{prefix}{right}."));
             } else {
                 self.file(&path, &shown, &name, prefix);
             }
@@ -99,9 +99,7 @@ impl Search<'_> {
             }
             return;
         };
-        if !self.check(shown, stem, ".ts") {
-            return;
-        }
+        let stem = self.check(shown, stem, ".ts");
         match path.canonicalize() {
             Ok(path) if path.starts_with(self.root) => {
                 self.found.push(SourceFile { name: format!("{prefix}{stem}"), path });
@@ -117,14 +115,15 @@ impl Search<'_> {
         }
     }
 
-    fn check(&mut self, shown: &str, stem: &str, ending: &str) -> bool {
-        let fits = is_segment(stem);
-        if !fits {
-            let right = kebab(stem);
-            let hint = if right.is_empty() { String::new() } else { format!(": rename it to `{right}{ending}`") };
-            self.fault(shown, format!("has a name that is not of lower-case letters, digits and `-`{hint}"));
+    /// Notes a name that is wrong, and gives the right one: what is in the file is checked all the same.
+    fn check(&mut self, shown: &str, stem: &str, ending: &str) -> String {
+        if is_segment(stem) {
+            return stem.to_owned();
         }
-        fits
+        let right = kebab(stem);
+        let hint = if right.is_empty() { String::new() } else { format!(": rename it to `{right}{ending}`") };
+        self.fault(shown, format!("has a name that is not of lower-case letters, digits and `-`{hint}"));
+        right
     }
 }
 

@@ -26,7 +26,8 @@ const MOST_STEPS: usize = 1000;
 
 /// One step, as far as the others need to know it.
 struct Step<'v> {
-    id: &'v str,
+    /// `None` where it has none that it can keep: that is told, and the rest of it is checked all the same.
+    id: Option<&'v str>,
     reader: &'v Reader<'v>,
     /// Indices of the steps that end before it begins.
     before: Vec<usize>,
@@ -56,7 +57,8 @@ pub(super) fn read(root: &Reader<'_>, known: &Known<'_>) -> Option<Flow> {
     let steps = order(&items);
     for (index, step) in steps.iter().enumerate() {
         let earlier = ancestors(&steps, index);
-        let earlier = steps.iter().zip(&earlier).filter_map(|(step, before)| before.then_some(step.id)).collect();
+        let earlier =
+            steps.iter().zip(&earlier).filter(|(_, before)| **before).filter_map(|(step, _)| step.id).collect();
         let paths = Paths { seed: &seed, earlier, all: &steps };
         check_step(step.reader, &paths, known);
     }
@@ -101,7 +103,7 @@ fn seed(job: &Reader<'_>) -> Vec<String> {
     seed
 }
 
-/// The steps with an id, each with those that come before it: the ones in `after`, or the one above it.
+/// The steps, each with those that come before it: the ones in `after`, or the one above it.
 fn order<'v>(items: &'v [Reader<'v>]) -> Vec<Step<'v>> {
     let mut steps: Vec<Step<'v>> = Vec::new();
     for reader in items {
@@ -111,14 +113,13 @@ fn order<'v>(items: &'v [Reader<'v>]) -> Vec<Step<'v>> {
         }
         let rule = "lower-case letters, digits, `-` and `_`, at most 64";
         let id = reader.required("id", "\"id\": \"push\"").and_then(|it| it.name(is_name, rule));
-        let Some(id) = id else { continue };
-        if steps.iter().any(|step| step.id == id) {
+        let doubled = id.filter(|id| steps.iter().any(|step| step.id == Some(*id)));
+        if let Some(id) = doubled {
             reader.fault(format!("has the id \"{id}\", which another step has: choose another"));
-            continue;
         }
-        steps.push(Step { id, reader, before: Vec::new() });
+        steps.push(Step { id: id.filter(|_| doubled.is_none()), reader, before: Vec::new() });
     }
-    let ids: Vec<&str> = steps.iter().map(|step| step.id).collect();
+    let ids: Vec<Option<&str>> = steps.iter().map(|step| step.id).collect();
     for (index, step) in steps.iter_mut().enumerate() {
         step.before = match step.reader.field("after") {
             Some(after) => after_of(&after, &ids),
@@ -129,14 +130,12 @@ fn order<'v>(items: &'v [Reader<'v>]) -> Vec<Step<'v>> {
     steps
 }
 
-fn after_of(after: &Reader<'_>, ids: &[&str]) -> Vec<usize> {
+fn after_of(after: &Reader<'_>, ids: &[Option<&str>]) -> Vec<usize> {
     let place = |text: &str, it: &Reader<'_>| {
-        let found = ids.iter().position(|id| *id == text);
+        let found = ids.iter().position(|id| *id == Some(text));
         if found.is_none() {
-            it.fault(format!(
-                "names the step \"{text}\", which is not there{}",
-                suggest::hint(text, ids.iter().copied())
-            ));
+            let hint = suggest::hint(text, ids.iter().copied().flatten());
+            it.fault(format!("names the step \"{text}\", which is not there{hint}"));
         }
         found
     };
@@ -149,7 +148,7 @@ fn after_of(after: &Reader<'_>, ids: &[&str]) -> Vec<usize> {
 fn refuse_cycles(steps: &[Step<'_>]) {
     let looped: Vec<usize> = (0..steps.len()).filter(|index| ancestors(steps, *index)[*index]).collect();
     let Some(first) = looped.first() else { return };
-    let names: Vec<&str> = looped.iter().map(|index| steps[*index].id).collect();
+    let names: Vec<&str> = looped.iter().map(|index| steps[*index].id.unwrap_or("without an id")).collect();
     steps[*first].reader.fault(format!(
         "waits for itself: the steps {} wait for one another; change their `after` (a step without it waits for \
          the one above it)",
@@ -251,18 +250,18 @@ fn check_from(from: &Reader<'_>, paths: &Paths<'_>) {
 
 fn check_from_step(from: &Reader<'_>, text: &str, id: &str, paths: &Paths<'_>) {
     if paths.earlier.contains(id) {
-        let sleeps = paths.all.iter().any(|step| step.id == id && step.reader.value["uses"] == "sleep");
+        let sleeps = paths.all.iter().any(|step| step.id == Some(id) && step.reader.value["uses"] == "sleep");
         if sleeps && text.split('.').count() > 2 {
             from.fault(format!("is \"{text}\", but the step \"{id}\" sleeps, and its result is null"));
         }
         return;
     }
-    if paths.all.iter().any(|step| step.id == id) {
+    if paths.all.iter().any(|step| step.id == Some(id)) {
         return from.fault(format!(
             "is \"{text}\", but the step \"{id}\" does not end before this one begins: add it to `after`"
         ));
     }
-    let hint = suggest::hint(id, paths.all.iter().map(|step| step.id));
+    let hint = suggest::hint(id, paths.all.iter().filter_map(|step| step.id));
     from.fault(format!("is \"{text}\", but there is no step \"{id}\"{hint}"));
 }
 

@@ -88,7 +88,7 @@ pub(super) fn load(dir: &Path, folder: &str, now: Millis, evaluator: &mut Evalua
     };
     let flows = loader.flows(&known);
     if !loader.faults.is_empty() {
-        return Err(loader.faults);
+        return Err(by_file(loader.faults));
     }
     Ok(Plugin {
         id,
@@ -113,6 +113,12 @@ pub(super) fn load(dir: &Path, folder: &str, now: Millis, evaluator: &mut Evalua
         notes,
         tables_fit: AtomicI64::new(-1),
     })
+}
+
+/// The id that `plugin.json` in a folder says, whatever else is wrong with it.
+pub(super) fn id_in(dir: &Path) -> Option<String> {
+    let manifest: Json = serde_json::from_str(&files::text(&dir.join("plugin.json")).ok()?).ok()?;
+    manifest["id"].as_str().filter(|id| manifest::is_id(id)).map(str::to_owned)
 }
 
 struct Loader<'l> {
@@ -353,23 +359,24 @@ impl Checks<'_, '_> {
         self.loader.shown(below(module))
     }
 
-    /// Checks that a file exports `handle`, evaluates it once, and gives its `config`.
+    /// Checks that a file exports `handle`, evaluates it once, and gives its `config`: where it cannot be evaluated,
+    /// one that is written out.
     fn handle_and_config(&mut self, name: &str, entry: usize) -> Option<Json> {
+        let module = &self.code.modules[entry];
         // A link may give one file two names.
-        self.loader.read.push((name.to_owned(), self.code.modules[entry].path.clone()));
-        if !self.bundle.sound[entry] {
-            return None;
-        }
-        let exports = &self.bundle.exports[entry];
-        let file = self.file(&self.code.modules[entry].path);
-        if !exports.contains("handle") {
-            let hint = suggest::hint("handle", exports.iter().map(String::as_str));
+        self.loader.read.push((name.to_owned(), module.path.clone()));
+        let file = self.file(&module.path);
+        if self.bundle.lacks_handle[entry] {
+            let hint = suggest::hint("handle", self.bundle.exports[entry].iter().map(String::as_str));
             let message = format!("exports no `handle`{hint}: write `export function handle(input, ctx) {{ … }}`");
             self.loader.faults.push(Fault::in_file(file.clone(), message));
         }
+        if !self.bundle.sound[entry] {
+            return locate::config_value(&module.source);
+        }
         match self.evaluator.exports_of(self.code, entry) {
             Ok(found) => {
-                if exports.contains("handle") && !found.handles {
+                if !self.bundle.lacks_handle[entry] && !found.handles {
                     let message =
                         "exports a `handle` that is no function: write `export function handle(input, ctx) { … }`";
                     self.loader.faults.push(Fault::in_file(file, message));
@@ -378,8 +385,7 @@ impl Checks<'_, '_> {
             }
             Err(ScriptError::Host(Failure { detail, position: None, .. })) => {
                 let whole = Finding { path: Vec::new(), key: false, message: detail };
-                let source = &self.code.modules[entry].source;
-                self.loader.faults.extend(locate::in_config(&file, source, vec![whole]));
+                self.loader.faults.extend(locate::in_config(&file, &module.source, vec![whole]));
                 None
             }
             Err(error) => {
@@ -391,7 +397,7 @@ impl Checks<'_, '_> {
                         self.loader.faults.push(fault);
                     }
                 }
-                None
+                locate::config_value(&module.source)
             }
         }
     }
@@ -413,6 +419,22 @@ impl Checks<'_, '_> {
         let file = self.file(&position.file);
         Fault { file, line: Some(position.line), column: Some(position.column), message, snippet }
     }
+}
+
+/// Faults file by file, in the order in which the files were met, and by their places within each: they were found
+/// stage by stage.
+fn by_file(faults: Vec<Fault>) -> Vec<Fault> {
+    let mut files: Vec<(String, Vec<Fault>)> = Vec::new();
+    for fault in faults {
+        match files.iter_mut().find(|(file, _)| *file == fault.file) {
+            Some((_, of_file)) => of_file.push(fault),
+            None => files.push((fault.file.clone(), vec![fault])),
+        }
+    }
+    for (_, of_file) in &mut files {
+        of_file.sort_by_key(|fault| (fault.line, fault.column));
+    }
+    files.into_iter().flat_map(|(_, of_file)| of_file).collect()
 }
 
 /// A module's path without the plugin's id in front.

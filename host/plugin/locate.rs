@@ -8,7 +8,7 @@ use std::collections::HashSet;
 use oxc::allocator::Allocator;
 use oxc::ast::ast::{
     ArrayExpressionElement, BindingPattern, Declaration, Expression, ObjectExpression, ObjectPropertyKind, Program,
-    Statement, VariableDeclaration,
+    PropertyKind, Statement, VariableDeclaration,
 };
 use oxc::ast_visit::{Visit, walk};
 use oxc::parser::Parser;
@@ -16,6 +16,7 @@ use oxc::span::{GetSpan, SourceType};
 
 use super::Fault;
 use super::compile::Flaw;
+use super::derive::literal;
 use super::fault::{bare, offset_of};
 use super::read::Finding;
 use serde_json::Value as Json;
@@ -91,6 +92,31 @@ pub(super) fn in_config(file: &str, source: &str, findings: Vec<Finding>) -> Vec
         None => Fault::in_file(file, finding.message),
     };
     findings.into_iter().map(place).collect()
+}
+
+/// The value of a `config` that is written out in a handler's file.
+pub(super) fn config_value(source: &str) -> Option<Json> {
+    let allocator = Allocator::default();
+    let parsed = Parser::new(&allocator, source, SourceType::ts()).parse();
+    config(&parsed.program).and_then(written_out)
+}
+
+/// The value of an expression of literals.
+fn written_out(expression: &Expression<'_>) -> Option<Json> {
+    match expression.get_inner_expression() {
+        Expression::ObjectExpression(it) => {
+            let members = it.properties.iter().map(|property| {
+                let property = property.as_property().filter(|it| it.kind == PropertyKind::Init && !it.computed)?;
+                Some((property.key.static_name()?.to_string(), written_out(&property.value)?))
+            });
+            members.collect::<Option<_>>().map(Json::Object)
+        }
+        Expression::ArrayExpression(it) => {
+            let items = it.elements.iter().map(|element| written_out(element.as_expression()?));
+            items.collect::<Option<_>>().map(Json::Array)
+        }
+        other => literal(other),
+    }
 }
 
 fn config<'p, 'a>(program: &'p Program<'a>) -> Option<&'p Expression<'a>> {

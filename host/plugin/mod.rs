@@ -34,6 +34,7 @@ mod refuse;
 mod registry;
 mod resolve;
 mod rewrite;
+mod seam;
 mod shake;
 mod still;
 #[cfg(test)]
@@ -327,6 +328,8 @@ pub struct Change {
     pub folder: String,
     /// The plugin that serves now; of one that was removed the one that did before.
     pub plugin: Option<Arc<Plugin>>,
+    /// The id of the plugin that the folder gave before, where that was another one.
+    pub was: Option<String>,
     /// The files, relative to the folder, that are not as they were.
     pub files: Vec<String>,
     pub what: What,

@@ -1,10 +1,10 @@
 //! What a source file may not contain, though the parser takes it: each with its place and the way out.
 
 use oxc::ast::ast::{
-    AccessorProperty, ArrowFunctionExpression, AssignmentExpression, AssignmentTarget, AwaitExpression, CallExpression,
-    Decorator, ExportSpecifier, Expression, ForOfStatement, Function, IdentifierReference, ImportDeclaration,
-    ModuleExportName, Program, PropertyDefinition, StaticBlock, TSExportAssignment, TSImportEqualsDeclaration,
-    TSModuleReference, VariableDeclaration, VariableDeclarationKind,
+    AccessorProperty, ArrowFunctionExpression, AssignmentExpression, AssignmentTarget, AwaitExpression, BigIntLiteral,
+    CallExpression, Decorator, ExportSpecifier, Expression, ForOfStatement, Function, IdentifierReference,
+    ImportDeclaration, ModuleExportName, Program, PropertyDefinition, RegExpLiteral, StaticBlock, TSExportAssignment,
+    TSImportEqualsDeclaration, TSModuleReference, VariableDeclaration, VariableDeclarationKind,
 };
 use oxc::ast_visit::{Visit, walk};
 use oxc::semantic::{Scoping, SymbolFlags};
@@ -23,9 +23,18 @@ const TOP_LEVEL_AWAIT: &str = "`await` outside of a function is not possible her
 /// Functions within functions: the engine's compiler calls itself for each.
 const MAX_FUNCTIONS: u32 = 500;
 
-/// All refused forms in a program.
-pub(super) fn flaws(program: &Program<'_>, scoping: &Scoping, record: &ModuleRecord<'_>, package: bool) -> Vec<Flaw> {
-    let mut check = Check { scoping, flaws: Vec::new(), package, depth: 0 };
+/// Characters of a BigInt, and of a pattern: the engine takes a time for them that grows with their square.
+const MAX_DIGITS: u32 = 20_000;
+const MAX_PATTERN: u32 = 32 << 10;
+
+/// All refused forms in a program, and whether it is nested too deeply for what else is done with programs.
+pub(super) fn flaws(
+    program: &Program<'_>,
+    scoping: &Scoping,
+    record: &ModuleRecord<'_>,
+    package: bool,
+) -> (Vec<Flaw>, bool) {
+    let mut check = Check { scoping, flaws: Vec::new(), package, depth: 0, too_deep: false };
     check.visit_program(program);
     for import in &record.dynamic_imports {
         check.refuse(
@@ -37,7 +46,7 @@ pub(super) fn flaws(program: &Program<'_>, scoping: &Scoping, record: &ModuleRec
     for meta in &record.import_metas {
         check.refuse(*meta, "`import.meta` is not there: a plugin's code has no place on the disk");
     }
-    check.flaws
+    (check.flaws, check.too_deep)
 }
 
 /// Whether the file speaks CommonJS, given that it has no `import` or `export`.
@@ -52,6 +61,7 @@ struct Check<'s> {
     package: bool,
     /// How many functions (or class parts that run on their own) are around.
     depth: u32,
+    too_deep: bool,
 }
 
 impl Check<'_> {
@@ -74,6 +84,7 @@ impl Check<'_> {
         if self.depth <= MAX_FUNCTIONS {
             visit(self);
         } else if self.depth == MAX_FUNCTIONS + 1 {
+            self.too_deep = true;
             self.refuse(at, format!("more than {MAX_FUNCTIONS} functions within one another: nest less"));
         }
         self.depth -= 1;
@@ -95,6 +106,24 @@ impl<'a> Visit<'a> for Check<'_> {
                 format!(
                     "`{name}` is imported and cannot be assigned to: only the module that exports it can change it"
                 ),
+            );
+        }
+    }
+
+    fn visit_big_int_literal(&mut self, it: &BigIntLiteral<'a>) {
+        if it.span.size() > MAX_DIGITS {
+            self.refuse(
+                it.span,
+                format!("a BigInt of more than {MAX_DIGITS} characters: a BigInt has at most 65,536 bits"),
+            );
+        }
+    }
+
+    fn visit_reg_exp_literal(&mut self, it: &RegExpLiteral<'a>) {
+        if it.span.size() > MAX_PATTERN {
+            self.refuse(
+                it.span,
+                format!("a pattern of more than {MAX_PATTERN} characters: look for many words with a Set"),
             );
         }
     }

@@ -10,7 +10,7 @@ use std::thread;
 use serde_json::Value as Json;
 
 use super::content::Content;
-use super::load::{Evaluator, load};
+use super::load::{Evaluator, id_in, load};
 use super::{Change, Fault, Plugin, Registry, Wanted, What};
 use crate::clock::Millis;
 use crate::config::GivenSettings;
@@ -123,17 +123,13 @@ impl Reload<'_> {
                 Err(faults) => drop(next.broken.insert(folder.clone(), faults)),
             }
         }
-        for (id, mut plugins) in by_id {
-            if plugins.len() == 1 {
-                next.plugins.extend(plugins.pop().map(|(_, plugin)| (id, plugin)));
-            } else {
-                next.broken.extend(doubled(&id, &plugins));
-                // The folder that is called as the plugin is, unless another one serves already.
-                let served = plugins.iter().any(|(folder, _)| self.served.contains_key(folder));
-                let named = plugins.iter().find(|(folder, _)| *folder == id && !served);
-                next.plugins.extend(named.map(|(_, plugin)| (id.clone(), plugin.clone())));
-                next.doubled.extend(plugins.into_iter().map(|(folder, _)| folder));
-            }
+        let homes = self.refuse_doubled(&mut next, &by_id);
+        for (id, plugins) in by_id {
+            // Of several the folder that is called as the plugin is, unless another one serves already.
+            let served = || homes[&id].iter().any(|folder| self.served.contains_key(folder));
+            let takes = |folder: &String| !next.doubled.contains(folder) || *folder == id && !served();
+            let taken = plugins.into_iter().find(|(folder, _)| takes(folder));
+            next.plugins.extend(taken.map(|(_, plugin)| (id.clone(), plugin)));
         }
         for folder in next.broken.keys() {
             if let Some(last_good) = self.served.get(folder) {
@@ -144,6 +140,40 @@ impl Reload<'_> {
         let serving = next.by_folder();
         let changes = known.iter().filter_map(|folder| self.change(&next, &serving, folder)).collect();
         Ok((next, changes))
+    }
+
+    /// Which of several folders owns an id, and with it the data under that id, cannot be guessed: it is a fault of all
+    /// that load, and of those that do not load either one more. Gives the folders that have each id.
+    fn refuse_doubled(
+        &self,
+        next: &mut Registry,
+        by_id: &BTreeMap<String, Vec<(String, Arc<Plugin>)>>,
+    ) -> BTreeMap<String, Vec<String>> {
+        let mut homes: BTreeMap<String, Vec<String>> = BTreeMap::new();
+        for (id, plugins) in by_id {
+            homes.entry(id.clone()).or_default().extend(plugins.iter().map(|(folder, _)| folder.clone()));
+        }
+        let broken: BTreeSet<String> = next.broken.keys().cloned().collect();
+        for folder in &broken {
+            if let Some(id) = id_in(&self.dir.join(folder)) {
+                homes.entry(id).or_default().push(folder.clone());
+            }
+        }
+        for (id, folders) in homes.iter().filter(|(_, folders)| folders.len() > 1) {
+            // One that does not load keeps others out only where it serves.
+            let serves = |folder: &String| self.served.get(folder).is_some_and(|plugin| plugin.id == *id);
+            let stays = |folder: &String| broken.contains(folder) && serves(folder);
+            let contested = by_id.get(id).map_or(0, Vec::len) > 1 || folders.iter().any(stays);
+            for folder in folders.iter().filter(|folder| contested || broken.contains(*folder)) {
+                let fault = doubled(id, folder, folders);
+                let faults = next.broken.entry(folder.clone()).or_default();
+                if !faults.contains(&fault) {
+                    faults.push(fault);
+                }
+                next.doubled.insert(folder.clone());
+            }
+        }
+        homes
     }
 
     /// What a folder gives: what it gave before, where its content is the same.
@@ -213,22 +243,19 @@ impl Reload<'_> {
             (Some(_), Some(_), None) => return None,
         };
         let plugin = if what == What::Removed { old } else { new };
-        Some(Change { folder: folder.to_owned(), plugin: plugin.cloned(), files, what })
+        let was = old.map(|old| &old.id).filter(|id| plugin.is_some_and(|plugin| plugin.id != **id)).cloned();
+        Some(Change { folder: folder.to_owned(), plugin: plugin.cloned(), was, files, what })
     }
 }
 
-/// Which of several folders owns an id, and with it the data under that id, cannot be guessed: it is a fault of all.
-fn doubled(id: &str, plugins: &[(String, Arc<Plugin>)]) -> Vec<(String, Vec<Fault>)> {
-    let fault = |folder: &String| {
-        let others = plugins.iter().map(|(other, _)| other).filter(|other| *other != folder);
-        let others = others.map(|other| format!("{other}/plugin.json")).collect::<Vec<_>>().join(", ");
-        let message = format!(
-            "the id \"{id}\" is that of {others} too, and one id has one set of data: give each plugin its own, or take one \
-             folder away"
-        );
-        (folder.clone(), vec![Fault::in_file(format!("{folder}/plugin.json"), message)])
-    };
-    plugins.iter().map(|(folder, _)| fault(folder)).collect()
+fn doubled(id: &str, folder: &str, folders: &[String]) -> Fault {
+    let others = folders.iter().filter(|other| *other != folder).map(|other| format!("{other}/plugin.json"));
+    let others = others.collect::<Vec<_>>().join(", ");
+    let message = format!(
+        "the id \"{id}\" is that of {others} too, and one id has one set of data: give each plugin its own, or take one folder \
+         away"
+    );
+    Fault::in_file(format!("{folder}/plugin.json"), message)
 }
 
 /// What a folder has that is meant as a plugin.

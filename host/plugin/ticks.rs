@@ -4,11 +4,13 @@
 //!
 //! A tick, `__left-- || (__left = __tick())`, counts down to the next look of the host's `__tick` at clock and heap,
 //! which gives how many ticks may go by after it: many while they are quick, none while they take long. One stands
-//! - in each loop, and at the beginning of each function that does more than pass on what it has;
-//! - before `*`, `/`, `%` and `**`, where both operands may be BigInts, and before `...` of what may have many members;
-//! - before each so-manieth expression that makes something: between two looks the heap grows by little.
+//! - in each loop, and at the beginning of each function that gives more than a constant: a built-in that calls it may
+//!   convert what it gives, which takes long where that is a huge BigInt or a text of many digits;
+//! - before `...` of what may have many members, and before `==`, which makes a BigInt of a text;
+//! - before each so-manieth expression that makes or compares something: between two looks the heap grows by little.
 //!
-//! What `...` goes through item by item passes through `__tick` as well, which slows down what is long.
+//! What `...` goes through item by item passes through `__tick` as well, which slows down what is long. So do the BigInts
+//! that `*`, `**`, `<<` and `>>` make: it ends a run that makes one so big that work on it would take long.
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "of the many kinds of nodes only a few matter here")]
 
@@ -19,7 +21,7 @@ use oxc::ast::ast::{
     UpdateOperator,
 };
 use oxc::ast::builder::AstBuilder;
-use oxc::ast_visit::{Visit, VisitMut, walk, walk_mut};
+use oxc::ast_visit::{VisitMut, walk_mut};
 use oxc::span::{GetSpan, SPAN, Span};
 
 use super::compile::Names;
@@ -31,8 +33,8 @@ const SUM: u32 = 8;
 
 /// Puts the ticks in; gives whether there are any.
 pub(super) fn mark<'a>(allocator: &'a Allocator, program: &mut Program<'a>, names: &Names) -> bool {
-    let (left, tick) = (allocator.alloc_str(&names.left), allocator.alloc_str(&names.tick));
-    let mut marker = Marker { ast: AstBuilder::new(allocator), allocator, left, tick, ticks: false, made: 0 };
+    let [left, tick, big] = [&names.left, &names.tick, &names.big].map(|name| allocator.alloc_str(name));
+    let mut marker = Marker { ast: AstBuilder::new(allocator), allocator, left, tick, big, ticks: false, made: 0 };
     marker.visit_program(program);
     marker.ticks
 }
@@ -42,6 +44,7 @@ struct Marker<'a> {
     allocator: &'a Allocator,
     left: &'a str,
     tick: &'a str,
+    big: &'a str,
     ticks: bool,
     /// The weight of what is made between the last such tick and here.
     made: u32,
@@ -70,6 +73,24 @@ impl<'a> Marker<'a> {
         let operation = it.take_in(&self.allocator);
         let tick = self.tick(operation.span());
         *it = Expression::new_sequence_expression(operation.span(), [tick, operation], &self.ast);
+    }
+
+    /// `typeof (__big = operation) === "bigint" ? __tick(__big) : __big`
+    fn bound(&mut self, it: &mut Expression<'a>) {
+        self.ticks = true;
+        let operation = it.take_in(&self.allocator);
+        let place = operation.span();
+        let ast = &self.ast;
+        let kept = || Expression::new_identifier(SPAN, self.big, ast);
+        let target =
+            AssignmentTarget::from(SimpleAssignmentTarget::new_assignment_target_identifier(SPAN, self.big, ast));
+        let keep = Expression::new_assignment_expression(SPAN, AssignmentOperator::Assign, target, operation, ast);
+        let kind = Expression::new_unary_expression(SPAN, UnaryOperator::Typeof, keep, ast);
+        let bigint = Expression::new_string_literal(SPAN, "bigint", None, ast);
+        let test = Expression::new_binary_expression(SPAN, kind, BinaryOperator::StrictEquality, bigint, ast);
+        let callee = Expression::new_identifier(place, self.tick, ast);
+        let passed = Expression::new_call_expression(place, callee, None, [Argument::from(kept())], false, ast);
+        *it = Expression::new_conditional_expression(SPAN, test, passed, kept(), ast);
     }
 
     fn tick_statement(&mut self, place: Span) -> Statement<'a> {
@@ -102,20 +123,43 @@ fn is_constant(expression: &Expression<'_>) -> bool {
     }
 }
 
-/// A number's literal as one of the operands rules BigInts out.
-fn may_be_huge(operator: BinaryOperator, left: &Expression<'_>, right: &Expression<'_>) -> bool {
+/// Whether this can only be a number.
+fn is_number(expression: &Expression<'_>) -> bool {
+    match expression {
+        Expression::NumericLiteral(_) => true,
+        Expression::UnaryExpression(it) => match it.operator {
+            UnaryOperator::UnaryPlus => true,
+            UnaryOperator::UnaryNegation | UnaryOperator::BitwiseNot => is_number(&it.argument),
+            _ => false,
+        },
+        // A BigInt and a number do not mix.
+        Expression::BinaryExpression(it) if it.operator == BinaryOperator::Addition => {
+            is_number(&it.left) && is_number(&it.right)
+        }
+        Expression::BinaryExpression(it) => {
+            it.operator == BinaryOperator::ShiftRightZeroFill
+                || ((it.operator.is_arithmetic() || it.operator.is_bitwise())
+                    && (is_number(&it.left) || is_number(&it.right)))
+        }
+        Expression::ParenthesizedExpression(it) => is_number(&it.expression),
+        _ => false,
+    }
+}
+
+/// Whether the operation may make a BigInt of many more bits than its operands have.
+fn grows(operator: BinaryOperator, left: Option<&Expression<'_>>, right: &Expression<'_>) -> bool {
     matches!(
         operator,
         BinaryOperator::Multiplication
-            | BinaryOperator::Division
-            | BinaryOperator::Remainder
             | BinaryOperator::Exponential
-    ) && !matches!(left, Expression::NumericLiteral(_))
-        && !matches!(right, Expression::NumericLiteral(_))
+            | BinaryOperator::ShiftLeft
+            | BinaryOperator::ShiftRight
+    ) && !left.is_some_and(is_number)
+        && !is_number(right)
 }
 
-/// The weight of what this expression itself makes.
-fn makes(expression: &Expression<'_>) -> u32 {
+/// The weight of what this expression itself makes or compares.
+fn weighs(expression: &Expression<'_>) -> u32 {
     match expression {
         Expression::ArrayExpression(_)
         | Expression::ObjectExpression(_)
@@ -127,64 +171,60 @@ fn makes(expression: &Expression<'_>) -> u32 {
         | Expression::TaggedTemplateExpression(_) => 1,
         Expression::ClassExpression(_) => SUM,
         Expression::TemplateLiteral(it) if !it.expressions.is_empty() => SUM,
-        Expression::BinaryExpression(it) if it.operator == BinaryOperator::Addition => SUM,
+        Expression::BinaryExpression(it) if is_constant(&it.left) || is_constant(&it.right) => match it.operator {
+            BinaryOperator::Addition => SUM,
+            _ => 0,
+        },
+        Expression::BinaryExpression(it) => match it.operator {
+            BinaryOperator::Addition | BinaryOperator::StrictEquality | BinaryOperator::StrictInequality => SUM,
+            BinaryOperator::LessThan
+            | BinaryOperator::LessEqualThan
+            | BinaryOperator::GreaterThan
+            | BinaryOperator::GreaterEqualThan => ROW / 4,
+            BinaryOperator::Equality | BinaryOperator::Inequality => ROW,
+            _ => 0,
+        },
         Expression::AssignmentExpression(it) if it.operator == AssignmentOperator::Addition => SUM,
         _ => 0,
     }
 }
 
-/// Whether a function's own code does something that can take long or makes anything.
-struct Toils(bool);
+/// Whether it is a constant that nothing can be made of that takes long.
+fn is_short(expression: &Expression<'_>) -> bool {
+    is_constant(expression) && expression.span().size() < 1_000
+}
 
-impl<'a> Visit<'a> for Toils {
-    fn visit_expression(&mut self, it: &Expression<'a>) {
-        self.0 |= match it {
-            // What is called has its own tick, or is a built-in that looks for itself.
-            Expression::CallExpression(_) => false,
-            Expression::BinaryExpression(it) => !is_constant(&it.left) && !is_constant(&it.right),
-            Expression::AssignmentExpression(it) => it.operator != AssignmentOperator::Assign,
-            Expression::UnaryExpression(it) => matches!(
-                it.operator,
-                UnaryOperator::UnaryPlus | UnaryOperator::UnaryNegation | UnaryOperator::BitwiseNot
-            ),
-            it => makes(it) > 0,
-        };
-        match it {
-            Expression::FunctionExpression(_)
-            | Expression::ArrowFunctionExpression(_)
-            | Expression::ClassExpression(_) => {}
-            _ if self.0 => {}
-            it => walk::walk_expression(self, it),
-        }
-    }
-
-    fn visit_statement(&mut self, it: &Statement<'a>) {
-        self.0 |= matches!(it, Statement::FunctionDeclaration(_) | Statement::ClassDeclaration(_));
-        if !self.0 {
-            walk::walk_statement(self, it);
-        }
+/// Whether a function does nothing but give a constant.
+fn is_idle(body: &FunctionBody<'_>) -> bool {
+    match body.statements.as_slice() {
+        [] => true,
+        [Statement::ReturnStatement(it)] => it.argument.as_ref().is_none_or(is_short),
+        _ => false,
     }
 }
 
 impl<'a> VisitMut<'a> for Marker<'a> {
     fn visit_expression(&mut self, it: &mut Expression<'a>) {
-        let weight = makes(it);
-        walk_mut::walk_expression(self, it);
-        let heavy = match it {
-            Expression::BinaryExpression(it) => may_be_huge(it.operator, &it.left, &it.right),
+        let weight = weighs(it);
+        let grows = match it {
+            Expression::BinaryExpression(it) => grows(it.operator, Some(&it.left), &it.right),
             Expression::AssignmentExpression(it) => {
-                it.operator.to_binary_operator().is_some_and(|operator| may_be_huge(operator, &it.right, &it.right))
+                it.operator.to_binary_operator().is_some_and(|operator| grows(operator, None, &it.right))
             }
             _ => false,
         };
+        walk_mut::walk_expression(self, it);
         self.made += weight;
         // Not a call: in `a?.f().x` a missing `a` ends all of it.
         let row = self.made >= ROW && weight > 0 && !matches!(it, Expression::CallExpression(_));
         if row {
             self.made = 0;
         }
-        if heavy || row {
+        if row {
             self.count(it);
+        }
+        if grows {
+            self.bound(it);
         }
     }
 
@@ -209,10 +249,9 @@ impl<'a> VisitMut<'a> for Marker<'a> {
     }
 
     fn visit_function_body(&mut self, it: &mut FunctionBody<'a>) {
-        let mut toils = Toils(false);
-        toils.visit_function_body(it);
+        let idle = is_idle(it);
         walk_mut::walk_function_body(self, it);
-        if toils.0 {
+        if !idle {
             let tick = self.tick_statement(it.span);
             it.statements.insert(0, tick);
         }
@@ -220,10 +259,9 @@ impl<'a> VisitMut<'a> for Marker<'a> {
 
     fn visit_arrow_function_body(&mut self, it: &mut ArrowFunctionBody<'a>) {
         let Some(expression) = it.as_expression_mut() else { return walk_mut::walk_arrow_function_body(self, it) };
-        let mut toils = Toils(false);
-        toils.visit_expression(expression);
+        let idle = is_short(expression);
         self.visit_expression(expression);
-        if toils.0 {
+        if !idle {
             self.count(expression);
         }
     }

@@ -18,6 +18,7 @@ pub(super) enum Stop {
     HostCalls,
     Result,
     Depth,
+    BigInt,
 }
 
 impl Stop {
@@ -30,6 +31,7 @@ impl Stop {
             Stop::HostCalls => "hostCalls",
             Stop::Result => "result",
             Stop::Depth => "depth",
+            Stop::BigInt => "bigint",
         }
     }
 }
@@ -62,6 +64,9 @@ pub(super) fn sentence(stop: Stop, engine: &EngineLimits, run: &RunLimits) -> St
                 size(run.result)
             )
         }
+        Stop::BigInt => "the script made a BigInt of more than 65,536 bits: work with smaller numbers, or with bytes \
+                         (Uint8Array)"
+            .to_owned(),
         Stop::Depth => {
             format!("the result is nested deeper than {} levels (limits.depth): return a flatter one", run.depth)
         }

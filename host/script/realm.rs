@@ -148,13 +148,18 @@ pub(super) fn build(ctx: &Ctx<'_>, state: &Rc<State>) -> JsResult<Hooks> {
     let set_now: Function<'_> = script(ctx, "date", include_str!("prelude/date.js"))?.call((natives.clone(),))?;
     let room: Object<'_> = script(ctx, "room", include_str!("prelude/room.js"))?.call((natives.clone(),))?;
     let with_room = || (natives.clone(), room.clone());
-    let hooks: Object<'_> = script(ctx, "host", include_str!("prelude/host.js"))?.call(with_room())?;
+    let log: Object<'_> = script(ctx, "console", include_str!("prelude/console.js"))?.call(with_room())?;
+    let hooks: Object<'_> =
+        script(ctx, "host", include_str!("prelude/host.js"))?.call((natives.clone(), room.clone(), log))?;
+    script(ctx, "locale", include_str!("prelude/locale.js"))?.call::<_, ()>(())?;
     super::web::add(ctx, &natives, state)?;
     script(ctx, "web", include_str!("prelude/web.js"))?.call::<_, ()>(with_room())?;
     let tools: Object<'_> = hooks.get("tools")?;
     let step: Object<'_> = script(ctx, "step", include_str!("prelude/step.js"))?.call((natives.clone(), tools))?;
     let heavy: Object<'_> = script(ctx, "heavy", include_str!("prelude/heavy.js"))?.call(with_room())?;
-    script(ctx, "guards", include_str!("prelude/guards.js"))?.call::<_, ()>((natives.clone(), room.clone(), heavy))?;
+    let numbers: Function<'_> = script(ctx, "numbers", include_str!("prelude/numbers.js"))?.call(with_room())?;
+    let guards = script(ctx, "guards", include_str!("prelude/guards.js"))?;
+    guards.call::<_, ()>((natives.clone(), room.clone(), heavy, numbers))?;
     let reached = Array::new(ctx.clone())?;
     reached.set(0, hooks.clone())?;
     reached.set(1, step.clone())?;

@@ -51,6 +51,7 @@ type Kept = Persistent<JsValue<'static>>;
 pub(super) struct State {
     pub host: RefCell<Option<Box<dyn Host>>>,
     pub limits: RefCell<RunLimits>,
+    began: Cell<Option<Instant>>,
     deadline: Cell<Option<Instant>>,
     stop: Cell<Option<Stop>>,
     /// When the script last asked for a budget, and what it was given.
@@ -86,6 +87,7 @@ impl State {
         self.stop.set(None);
         self.asked.set((None, 0));
         self.weighed.set(Some(Instant::now()));
+        self.began.set(Some(Instant::now()));
         self.deadline.set(Instant::now().checked_add(call.limits.time));
     }
 
@@ -125,10 +127,10 @@ impl State {
         next + LOOK_AT_HEAP
     }
 
-    /// Notes that the heap is over the plugin's limit.
-    fn full(&self) {
+    /// Notes that the prelude ends the run.
+    fn end_for(&self, stop: Stop) {
         if self.stop.get().is_none() {
-            self.stop.set(Some(Stop::Memory));
+            self.stop.set(Some(stop));
         }
     }
 
@@ -405,7 +407,14 @@ pub(super) fn natives<'js>(ctx: &Ctx<'js>, state: &Rc<State>) -> JsResult<Object
     let of = state.clone();
     natives.set("budget", Function::new(ctx.clone(), move || of.budget())?)?;
     let of = state.clone();
-    natives.set("full", Function::new(ctx.clone(), move || of.full())?)?;
+    natives.set("full", Function::new(ctx.clone(), move || of.end_for(Stop::Memory))?)?;
+    let of = state.clone();
+    natives.set("huge", Function::new(ctx.clone(), move || of.end_for(Stop::BigInt))?)?;
+    let of = state.clone();
+    natives.set(
+        "elapsed",
+        Function::new(ctx.clone(), move || of.began.get().map_or(0.0, |began| began.elapsed().as_secs_f64() * 1e3))?,
+    )?;
     natives.set("collect", Function::new(ctx.clone(), |ctx: Ctx<'js>| ctx.run_gc())?)?;
     natives.set("spare", Function::new(ctx.clone(), || SPARE)?)?;
     let of = state.clone();

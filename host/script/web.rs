@@ -1,12 +1,14 @@
 //! The parts of `prelude/web.js` that are better done in Rust. Bytes cross as base64.
 
+use std::cell::RefCell;
 use std::rc::Rc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use rquickjs::prelude::Opt;
 use rquickjs::{Ctx, Function, Object, Result as JsResult};
-use sha2::{Digest, Sha256, Sha384, Sha512};
+use sha2::digest::DynDigest;
+use sha2::{Sha256, Sha384, Sha512};
 use url::{Position, Url};
 
 use super::state::State;
@@ -19,7 +21,11 @@ pub(super) fn add<'js>(ctx: &Ctx<'js>, natives: &Object<'js>, state: &Rc<State>)
     natives.set("encode", Function::new(ctx.clone(), |text: String| STANDARD.encode(text))?)?;
     natives.set("decode", Function::new(ctx.clone(), decode)?)?;
     natives.set("parts", Function::new(ctx.clone(), |json: String| parts(&json))?)?;
-    natives.set("digest", Function::new(ctx.clone(), digest)?)?;
+    let hasher = RefCell::new(None);
+    let piece = move |algorithm: String, base64: String, first: bool, last: bool| {
+        digest(&mut hasher.borrow_mut(), &algorithm, &base64, first, last)
+    };
+    natives.set("digest", Function::new(ctx.clone(), piece)?)?;
     let of = state.clone();
     let random_bytes = move |length: usize| STANDARD.encode(of.random_bytes(length.min(65_536)));
     natives.set("randomBytes", Function::new(ctx.clone(), random_bytes)?)?;
@@ -51,14 +57,25 @@ fn decode(base64: String, strict: bool) -> Option<String> {
     }
 }
 
-fn digest(algorithm: String, base64: String) -> Option<String> {
-    let bytes = STANDARD.decode(base64).ok()?;
-    Some(match algorithm.as_str() {
-        "SHA-256" => STANDARD.encode(Sha256::digest(bytes)),
-        "SHA-384" => STANDARD.encode(Sha384::digest(bytes)),
-        "SHA-512" => STANDARD.encode(Sha512::digest(bytes)),
-        _ => return None,
-    })
+/// Takes one piece of what is hashed. The first one begins anew; the last one gives the hash, the others an empty text.
+/// `None` where there is no such algorithm.
+fn digest(
+    hasher: &mut Option<Box<dyn DynDigest>>,
+    algorithm: &str,
+    base64: &str,
+    first: bool,
+    last: bool,
+) -> Option<String> {
+    if first {
+        *hasher = Some(match algorithm {
+            "SHA-256" => Box::new(Sha256::default()),
+            "SHA-384" => Box::new(Sha384::default()),
+            "SHA-512" => Box::new(Sha512::default()),
+            _ => return None,
+        });
+    }
+    hasher.as_mut()?.update(&STANDARD.decode(base64).ok()?);
+    if last { Some(STANDARD.encode(hasher.take()?.finalize())) } else { Some(String::new()) }
 }
 
 /// Parses a URL as the WHATWG says, changes one part if one is named, and gives the parts in the order of `web.js`.

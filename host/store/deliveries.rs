@@ -127,6 +127,12 @@ verbs! { deliveries:
     /// When the database fails.
     pub fn add(tx, new: &NewDelivery, now: Millis) -> bool;
 
+    /// Adds deliveries in their order, each once for its event and subscription; they need not be there before the COMMIT.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn add_all(tx, new: &[NewDelivery], now: Millis) -> ();
+
     /// Claims deliveries of a subscription that are due, and counts their tries: tenants in turns, of each the longest
     /// due first. One that lost its host in a try comes alone, which is the answer's second part, and only where it is
     /// the first of what is claimed together: whatever kills hosts must not take others with it.

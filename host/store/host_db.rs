@@ -7,9 +7,11 @@ use crate::clock::Millis;
 
 mod events;
 mod hosts;
+mod placed;
 
 pub use events::{Accepted, AcceptedEvent, Incoming, Message, Placed, Subscribed};
 pub use hosts::HostRow;
+pub use placed::PlacedRow;
 
 /// A token as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -37,6 +37,10 @@ verbs! { records:
     /// Runs a statement that writes, and gives the number of rows that it changed.
     fn execute(tx, about: About<'_>, statement: &Statement) -> usize;
 
+    /// Leaves an insert to later, as if it were certain that it makes its row; where it does not, everything runs again.
+    /// Gives whether it was left.
+    fn leave(tx, insert: &Statement) -> bool;
+
     /// The rows that a statement finds, with all columns of the table.
     fn rows(tx, about: About<'_>, statement: &Statement) -> Vec<Cells>;
 
@@ -58,6 +62,10 @@ pub fn create_if_absent(
     within_key_bytes(target, &cells)?;
     let mut insert = sql::insert(tx.dialect(), target, cells, unique);
     let about = About { target, unique };
+    if leave(tx, &insert)? {
+        insert.params.truncate(target.table.columns.len());
+        return Ok((insert.params, true));
+    }
     for _ in 0..TRIES {
         if execute(tx, about, &insert)? > 0 {
             insert.params.truncate(target.table.columns.len());

@@ -5,6 +5,7 @@ use std::path::PathBuf;
 use std::sync::Arc;
 use std::time::Instant;
 
+use super::keys::KeyId;
 use super::{StoreError, postgres, sqlite};
 use crate::schema::{Dialect, Schema};
 
@@ -56,12 +57,16 @@ impl Database {
     }
 
     /// How many transactions that write are worth having at a time.
-    pub fn writers(&self) -> usize {
+    ///
+    /// `talk`: their invocations wait for answers in the middle.
+    pub fn writers(&self, talk: bool) -> usize {
         match self {
             // It has one at a time.
             Database::Sqlite(_) => 1,
             // Most of one's time is waiting for answers; the pool bounds what all plugins have together.
-            Database::Postgres(..) => 16,
+            Database::Postgres(..) if talk => 16,
+            // More would only make the groups smaller.
+            Database::Postgres(..) => 4,
         }
     }
 
@@ -122,12 +127,18 @@ pub enum Shared {
 }
 
 impl Shared {
-    /// How many invocations are worth having in one transaction.
-    pub fn most_in_a_group(&self) -> usize {
+    /// Whether other transactions can come in the way of one here.
+    pub fn has_rivals(&self) -> bool {
+        matches!(self, Shared::Postgres(_))
+    }
+
+    /// How many invocations are worth having in one transaction. `talk`: they wait for answers in the middle.
+    pub fn most_in_a_group(&self, talk: bool) -> usize {
         match self {
             Shared::Sqlite(_) => usize::MAX,
-            // It makes commits of several connections durable together by itself.
-            Shared::Postgres(_) => 1,
+            // What would wait for one after another in one transaction waits for them at a time in several.
+            Shared::Postgres(_) if talk => 1,
+            Shared::Postgres(_) => 16,
         }
     }
 
@@ -359,9 +370,11 @@ impl Tx {
     /// When the database fails.
     pub fn mark(&self) -> Result<(), StoreError> {
         match self {
-            Tx::Sqlite(tx) => tx.execute("SAVEPOINT invocation"),
-            // The transaction is this invocation's alone.
-            Tx::Postgres(_) => Ok(()),
+            Tx::Sqlite(tx) => tx.mark(),
+            Tx::Postgres(tx) => {
+                tx.mark();
+                Ok(())
+            }
         }
     }
 
@@ -371,7 +384,7 @@ impl Tx {
     /// When the database fails.
     pub fn keep(&self) -> Result<(), StoreError> {
         match self {
-            Tx::Sqlite(tx) => tx.execute("RELEASE invocation"),
+            Tx::Sqlite(tx) => tx.keep(),
             Tx::Postgres(_) => Ok(()),
         }
     }
@@ -380,7 +393,27 @@ impl Tx {
     pub fn undo(&self) {
         match self {
             Tx::Sqlite(tx) => tx.undo(),
-            Tx::Postgres(tx) => tx.undo(),
+            Tx::Postgres(tx) => tx.undo_to_mark(),
+        }
+    }
+
+    /// Begins a group of invocations that are recorded under these keys; gives which of them may run in it, or
+    /// nothing where all may. The others have to run alone, since their keys may have to be waited for.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn gather(&self, keys: &[Option<&KeyId>]) -> Result<Vec<bool>, StoreError> {
+        match self {
+            Tx::Sqlite(_) => Ok(Vec::new()),
+            Tx::Postgres(tx) => tx.gather(keys),
+        }
+    }
+
+    /// Whether an answer of the database was waited for since [`Tx::mark`]; `None` where that takes no time.
+    pub fn talked(&self) -> Option<bool> {
+        match self {
+            Tx::Sqlite(_) => None,
+            Tx::Postgres(tx) => Some(tx.talked()),
         }
     }
 

@@ -7,8 +7,9 @@ use std::{fs, io};
 
 use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
-use super::host_db::HostDb;
+use super::host_db::{HostDb, PlacedRow};
 use super::moving::{self, Role};
+use super::sqlite::files;
 use super::{Database, Notice, StoreError, postgres};
 use crate::config::{Placed, Settings, Store};
 use crate::suggest;
@@ -111,6 +112,43 @@ impl Stores {
             Place::Files => HostDb::open(&self.folder),
             Place::Server(server) => HostDb::on(server),
         }
+    }
+
+    /// Tells in the log of plugins' files that lost what they held.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn tell_of_empty(&self) -> Result<(), StoreError> {
+        for plugin in self.plugins()? {
+            if let Database::Sqlite(path) = self.plugin(&plugin)
+                && let Err(error) = files::refuse_empty(&path)
+            {
+                tracing::error!(plugin, "{error}");
+            }
+        }
+        Ok(())
+    }
+
+    /// Refuses a data folder that has lost `host.db`, before an empty one is made.
+    ///
+    /// # Errors
+    /// A sentence for the operator.
+    pub fn check_host_db(&self) -> Result<(), String> {
+        if self.is_shared() || self.folder.join("host.db").exists() {
+            return Ok(());
+        }
+        let mut used = self.by_default().map_err(|error| error.to_string())?;
+        used.retain(|plugin| moving::peek(&self.at(&Place::Files, plugin), false).is_ok_and(|found| found.is_ours));
+        if used.is_empty() {
+            return Ok(());
+        }
+        Err(format!(
+            "host.db is gone from the data folder {}, where there are databases of {}: it held tokens and accepted events. Put \
+             it back, or restore a backup into another folder; where it is lost for good, `oncehost schema apply \
+             --allow-destructive host.db` makes an empty one",
+            self.folder.display(),
+            used.join(", ")
+        ))
     }
 
     /// The plugins that have a database, loaded or not, sorted. Those that are put on a database of their own count
@@ -270,6 +308,44 @@ impl Stores {
         // A second look finds the same.
         let _same = self.left.set(unknown.filter(moved).collect());
         Ok(())
+    }
+}
+
+impl Stores {
+    /// Has the databases of `[stores]` belong to the default one, and refuses those that belong to another or are not the
+    /// ones that have the data of `loaded` plugins. One that is away is looked at when it is back.
+    ///
+    /// # Errors
+    /// A sentence for the operator; when the default database fails.
+    pub fn settle(&self, host: &Arc<HostDb>, loaded: &BTreeSet<&str>) -> Result<(), String> {
+        let unread = |error: StoreError| error.to_string();
+        let mut placed = BTreeSet::new();
+        for (server, plugins) in self.servers() {
+            if matches!(&self.default, Place::Server(default) if Arc::ptr_eq(default, &server)) {
+                continue;
+            }
+            server.belongs_to(host.clone());
+            placed.extend(plugins.iter().copied());
+            for plugin in plugins.into_iter().filter(|plugin| loaded.contains(plugin)) {
+                match postgres::claim(&server, plugin) {
+                    Ok(None) => {}
+                    Ok(Some(refusal)) => return Err(refusal),
+                    Err(error) => {
+                        tracing::warn!("{plugin}: {error}");
+                        break;
+                    }
+                }
+            }
+        }
+        let here = |it: &PlacedRow| loaded.contains(it.plugin.as_str()) && !placed.contains(it.plugin.as_str());
+        let left = host.placed().map_err(unread)?.into_iter().find(here);
+        left.map_or(Ok(()), |PlacedRow { plugin, place, .. }| {
+            Err(format!(
+                "the data of {plugin} are in {place}, and the settings put it in the default store, where calls that were done \
+                 would be done again: name that place below [stores], or move them with `oncehost store copy {plugin} --from \
+                 URL`; if they are given up, `oncehost store adopt {plugin}` begins anew"
+            ))
+        })
     }
 }
 

@@ -3,9 +3,10 @@
 use sha2::{Digest, Sha256};
 
 use crate::query::Cell;
+use crate::schema::Dialect;
 use crate::store::moving::{self, Shape};
 use crate::store::records::Cells;
-use crate::store::{Shared, StoreError};
+use crate::store::{Shared, StoreError, Tx};
 
 /// Rows that are read at a time, at first and at most.
 const FIRST: usize = 32;
@@ -42,11 +43,32 @@ pub(super) fn copy(from: &Shared, to: &Shared, shape: &Shape, tell: &mut dyn FnM
     }
     let at_once = (PARAMETERS / shape.columns.len().max(1)).max(1);
     each(from, shape, after, &mut |rows| {
-        to.transact(|tx| rows.chunks(at_once).try_for_each(|rows| moving::put(tx, shape, rows)))?;
+        to.transact(|tx| {
+            refuse_nul(tx, shape, rows)?;
+            rows.chunks(at_once).try_for_each(|rows| moving::put(tx, shape, rows))
+        })?;
         crate::crash_point!("copy-batch");
         tell(u64::try_from(rows.len()).unwrap_or(0));
         Ok(())
     })
+}
+
+/// Refuses text that Postgres cannot keep. The host writes none; another hand may have.
+fn refuse_nul(tx: &Tx, shape: &Shape, rows: &[Cells]) -> Result<(), StoreError> {
+    let nul = |cell: &Cell| matches!(cell, Cell::Text(text) if text.contains('\0'));
+    let place = |row: &&Cells| row.iter().position(nul);
+    let Some((row, at)) = rows.iter().find_map(|row| Some((row, place(&row)?))) else { return Ok(()) };
+    if tx.dialect() == Dialect::Sqlite {
+        return Ok(());
+    }
+    let told = |cell: &Cell| if let Cell::Text(text) = cell { text.clone() } else { format!("{cell:?}") };
+    let key = shape.key_of(row).iter().map(told).collect::<Vec<_>>().join(", ");
+    let column = shape.columns.get(at).map_or("", |(name, _)| name);
+    Err(StoreError::Constraint(format!(
+        "{}: there is a NUL character in {column} of the row with the key {key}, and Postgres keeps none in text: take it \
+         out at the source, and run this again",
+        shape.name
+    )))
 }
 
 /// What all rows of a table come to; `tell` hears how many at a time.

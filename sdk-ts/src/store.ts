@@ -67,7 +67,9 @@ const WEEK = 7 * 24 * 3600 * 1000
 
 /** A {@link KeyStore} in a storage of the browser's, or one of that form. */
 export function keyStore(storage: KeyStorage, { scope = '', keepFor = WEEK }: KeyStoreOptions = {}): KeyStore {
-  if (!storage) throw new TypeError('keyStore needs a storage, such as localStorage; where there is none, anything with its methods')
+  if (!storage) throw new TypeError('keyStore needs a storage such as localStorage, or anything with its methods')
+  // What is compared with no number would let all intents go.
+  span('keepFor', keepFor)
   const prefix = `oncehost:${encodeURIComponent(scope)}:`
   const forget = ({ key }: Pick<Intent, 'key'>) => storage.removeItem(prefix + key)
 

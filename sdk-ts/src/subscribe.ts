@@ -1,7 +1,7 @@
 import type { Context } from './context.ts'
 import { asObject, OncehostError, parsed, refusal, strange, unavailable } from './errors.ts'
 import type { TopicName } from './index.ts'
-import { delay, heeding, limited, pause } from './patience.ts'
+import { delay, heeding, limited, pause, span } from './patience.ts'
 
 /** A message that a plugin published. */
 export interface Notification<T = unknown> {
@@ -57,14 +57,16 @@ export interface Subscription {
 
 /**
  * Listens to topics. Lost connections are made again behind the last event that was handled, so there is no gap and no
- * double. The credentials go in a header, where no log of addresses has them.
+ * double. The credentials go in a header, where no log of addresses has them. Throws a `TypeError` for what nobody could
+ * listen with.
  */
 export function subscribe<T = unknown>(ctx: Context, topics: readonly TopicName[], options: SubscribeOptions<T>): Subscription {
+  const state = { lastEventId: options.lastEventId, tries: 0, idle: span('idleTimeout', options.idleTimeout ?? 60_000) }
+  if (!Array.isArray(topics) || typeof options.onEvent !== 'function') throw new TypeError('topics must be an array, onEvent a function')
   const stop = new AbortController()
   const stopped = () => stop.abort(options.signal?.reason)
   if (options.signal?.aborted) stopped()
   else options.signal?.addEventListener('abort', stopped)
-  const state = { lastEventId: options.lastEventId, tries: 0 }
   const closed = follow(ctx, topics, options as SubscribeOptions, state, stop.signal).finally(() => {
     options.signal?.removeEventListener('abort', stopped)
   })
@@ -83,6 +85,8 @@ interface State {
   lastEventId: string | undefined
   /** Connections that failed since the last event. */
   tries: number
+  /** Milliseconds without a sign of life before a connection counts as lost. */
+  idle: number
 }
 
 /** What a handler of the caller's threw, kept apart from what the network does. */
@@ -112,10 +116,11 @@ async function follow(ctx: Context, topics: readonly string[], options: Subscrib
 
 /** One connection, to its end. Gives how long to wait before the next one, where the host says that. */
 async function listen(ctx: Context, topics: readonly string[], options: SubscribeOptions, state: State, signal: AbortSignal): Promise<number | undefined> {
-  const limit = limited(signal, options.idleTimeout ?? 60_000)
+  const limit = limited(signal, state.idle)
   try {
     const headers: Record<string, string> = { accept: 'text/event-stream', ...(await heeding(ctx.headers(), limit.signal)) }
-    if (state.lastEventId !== undefined) headers['last-event-id'] = state.lastEventId
+    // A storage that has none gives null.
+    if (state.lastEventId != null) headers['last-event-id'] = state.lastEventId
     const url = `${ctx.baseUrl}/notifications?topics=${topics.map(encodeURIComponent).join(',')}`
     const response = await ctx.fetch(url, { headers, signal: limit.signal, cache: 'no-store' })
     if (!response.ok || !response.body) {

@@ -86,8 +86,9 @@ fn cursor_that_no_list_gave_is_wrong_use_with_a_host_and_without_one() {
             assert!(ended.err.contains("cursor is none that a"), "{list:?}: {}", ended.err);
         }
     };
+    let host = folders.dev();
     check();
-    let _host = folders.dev();
+    drop(host);
     check();
 }
 

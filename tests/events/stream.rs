@@ -175,3 +175,28 @@ fn stream_without_topics_is_refused() {
         assert_eq!((refused.status, refused.error().as_str()), (400, "VALIDATION"));
     }
 }
+
+#[test]
+fn tenant_has_so_many_streams_and_one_that_is_closed_makes_room() {
+    let host = Host::with(files(EAR), |settings| settings.streams = 2);
+    let (first, _second) = (Stream::open(&host, "topics=told", ""), Stream::open(&host, "topics=told", ""));
+    let ask = || answer(ureq_agent().get(format!("{}/notifications?topics=told", host.url)).call().unwrap());
+    let refused = ask();
+    assert_eq!((refused.status, refused.error().as_str()), (429, "RATE_LIMITED"), "{}", refused.body);
+    assert!(refused.retry_after.is_some() && refused.body.contains("the setting streams"), "{}", refused.body);
+    let _other = Stream::open(&host, "topics=told", "X-Tenant-Id: blue\r\n");
+    drop(first);
+    // The host finds out when it next writes to it.
+    let deadline = std::time::Instant::now() + std::time::Duration::from_secs(60);
+    let address = host.url.trim_start_matches("http://").to_owned();
+    let opens = || {
+        let mut stream = BufReader::new(TcpStream::connect(&address).unwrap());
+        write!(stream.get_mut(), "GET /notifications?topics=told HTTP/1.1\r\nHost: {address}\r\n\r\n").unwrap();
+        let mut line = String::new();
+        stream.read_line(&mut line).unwrap();
+        line.contains(" 200 ")
+    };
+    while !opens() {
+        assert!(std::time::Instant::now() < deadline, "no room was made");
+    }
+}

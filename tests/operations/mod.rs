@@ -8,6 +8,7 @@ mod backups;
 mod doctor;
 mod json;
 mod logs;
+mod lost;
 mod machine;
 mod measures;
 mod progress;

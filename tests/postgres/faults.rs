@@ -83,7 +83,7 @@ fn keyless_call_cut_at_any_message_never_takes_effect_twice() {
 }
 
 #[test]
-fn new_row_takes_three_turns() {
+fn new_row_takes_two_turns() {
     let (proxy, host) = behind_proxy(|_| {});
     // Statements are prepared by then, on each connection that is used by turns.
     for action in ["add", "tell"] {
@@ -97,7 +97,7 @@ fn new_row_takes_three_turns() {
         // A connection that is new, or has not seen these statements, takes more.
         let turns = proxy.turns();
         assert!(turns.len() >= 5, "{turns:?}");
-        assert_eq!(turns.iter().min(), Some(&3), "{action}: {turns:?}");
+        assert_eq!(turns.iter().min(), Some(&2), "{action}: {turns:?}");
         proxy.set(Mode::Pass);
     }
 }

@@ -1,11 +1,14 @@
 //! Many hosts on one Postgres, and a Postgres that fails.
 
+mod changing;
 mod events;
 mod faults;
 mod flows;
+mod groups;
 mod hosts;
 mod linear;
 mod mixed;
+mod order;
 mod outages;
 mod proxy;
 mod three;

@@ -24,12 +24,15 @@ use crate::support::scenario::files;
 pub const MILL: &str = r#"
 //- /mill/plugin.json
 { "id": "mill", "version": "1.0.0",
-  "permissions": ["data:read", "data:write", "flow:start", "notify:publish", "events:ground"],
-  "subscriptions": [ { "type": "ground", "handler": "events/keep", "retry": { "maxAttempts": 100, "initial": "10ms", "max": "500ms" } } ] }
+  "permissions": ["data:read", "data:write", "flow:start", "notify:publish", "events:ground", "events:stepped"],
+  "subscriptions": [ { "type": "ground", "handler": "events/keep", "retry": { "maxAttempts": 100, "initial": "10ms", "max": "500ms" } },
+    { "type": "stepped", "handler": "events/follow", "orderBy": "subject", "retry": { "maxAttempts": 100, "initial": "10ms", "max": "500ms" } } ] }
 //- /mill/schema.sql
 CREATE TABLE ground (id TEXT PRIMARY KEY, name TEXT NOT NULL);
 CREATE TABLE kept (id TEXT PRIMARY KEY, name TEXT NOT NULL);
 CREATE TABLE marked (id TEXT PRIMARY KEY, name TEXT NOT NULL);
+CREATE TABLE place (subject TEXT PRIMARY KEY, n INTEGER NOT NULL);
+CREATE TABLE astray (id TEXT PRIMARY KEY, told TEXT NOT NULL);
 CREATE TABLE register (id TEXT PRIMARY KEY, name TEXT NOT NULL UNIQUE, value TEXT NOT NULL);
 //- /mill/handlers/grind.ts
 // No unique index holds a second row back: only the key's record does.
@@ -46,6 +49,28 @@ export function handle(input: { name: string }, ctx: any) {
 export function handle(event: any, ctx: any) {
   const made = store.createIfAbsent('kept', { id: ctx.invocationId, name: event.data.name }, ['id'])
   if (!made.ok) throw made.error
+}
+//- /mill/handlers/step.ts
+export function handle(input: { subject: string, n: number }) {
+  const sent = notify.publish('stepped', { n: input.n }, { subject: input.subject })
+  if (!sent.ok) throw sent.error
+}
+//- /mill/events/follow.ts
+export function handle(event: any, ctx: any) {
+  const { subject, data: { n } } = event
+  let right = false
+  if (n === 0) {
+    const made = store.createIfAbsent('place', { subject, n }, ['subject'])
+    if (!made.ok) throw made.error
+    right = made.data.created
+  } else {
+    const done = store.update('place', { subject: { eq: subject }, n: { eq: n - 1 } }, { n })
+    if (!done.ok) throw done.error
+    right = done.data.affected === 1
+  }
+  if (right) return
+  const told = store.createIfAbsent('astray', { id: ctx.invocationId, told: subject + ':' + n }, ['id'])
+  if (!told.ok) throw told.error
 }
 //- /mill/handlers/mark.ts
 export function handle(input: { name: string }, ctx: any) {
@@ -317,7 +342,7 @@ fn three_hosts_that_are_killed_in_turn_lose_and_double_nothing() {
 }
 
 /// The load lasts for a while: that is no wait for something.
-fn pause(span: Duration) {
+pub fn pause(span: Duration) {
     let until = Instant::now() + span;
     while let Some(left) = until.checked_duration_since(Instant::now()).filter(|left| !left.is_zero()) {
         std::thread::park_timeout(left);

@@ -7,6 +7,7 @@ use std::time::Duration;
 use oncehost::clock::ManualClock;
 use oncehost::ids::SystemIds;
 use oncehost::store::Database;
+use oncehost::store::host_db::HostDb;
 use oncehost::store::postgres::{Limits, Server};
 use oncehost::transfer::{Copy, Report};
 use serde_json::{Value as Json, json};
@@ -115,6 +116,8 @@ fn copied_plugin_goes_on_on_the_other_database_and_back() {
         assert!(refused.contains("that were copied from it to postgres://"), "{refused}");
         oncehost::store::moving::remove(&there).unwrap();
         copy("edge", on(&server(&url), "edge"), there);
+        // As the command does.
+        HostDb::open(&data).unwrap().forget_place("edge").unwrap();
         settings.stores.clear();
     });
     assert_eq!(host.rows("edge", "SELECT word FROM word ORDER BY word"), before);

@@ -8,7 +8,7 @@ use crate::support::postgres;
 use crate::support::process::{Folders, Process};
 use crate::support::scenario::files;
 
-fn run(mut command: Command) -> (Option<i32>, String) {
+pub fn run(mut command: Command) -> (Option<i32>, String) {
     let output = command.output().unwrap();
     let told = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     assert!(!told.contains("s3cret"), "no password is shown: {told}");
@@ -17,7 +17,7 @@ fn run(mut command: Command) -> (Option<i32>, String) {
 
 /// The failure of a command.
 #[track_caller]
-fn refused(folders: &Folders, args: &[&str], env: &[(&str, &str)], code: i32, why: &str) {
+pub fn refused(folders: &Folders, args: &[&str], env: &[(&str, &str)], code: i32, why: &str) {
     let mut command = folders.command(args);
     command.envs(env.iter().copied());
     let (got, told) = run(command);
@@ -65,6 +65,16 @@ fn copy_says_what_is_wrong_with_its_words_before_it_connects() {
     refused(&folders, &named, &nobody, 2, "\"no good\" cannot be the id of a plugin");
     let elsewhere = ["store", "copy", "edge", "--from", "sqlite", "--to", "sqlite", "--plugins", "plugins"];
     refused(&folders, &elsewhere, &[], 2, "--from and --to are the same place");
+}
+
+#[test]
+fn text_that_postgres_cannot_keep_is_named() {
+    let (folders, url) = (filled(), postgres::database());
+    let file = rusqlite::Connection::open(folders.data().join("edge.db")).unwrap();
+    file.execute("UPDATE thing SET name = 'a' || char(0) || 'b' WHERE id = 'none'", []).unwrap();
+    drop(file);
+    let copy = ["store", "copy", "edge", "--from", "sqlite", "--to", "env:OTHER"];
+    refused(&folders, &copy, &[("OTHER", &url)], 1, "a NUL character in name of the row with the key none");
 }
 
 #[test]

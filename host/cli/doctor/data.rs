@@ -25,6 +25,9 @@ pub(super) fn databases(settings: &Settings, now: Millis) -> (Vec<Finding>, Opti
     let found = is_whole(settings).then(|| backup::databases(&settings.data).ok()).flatten();
     let Some(found) = found else { return (servers, None) };
     let (mut findings, mut newest) = (servers, None);
+    if let Err(lost) = Stores::new(settings).map_err(|error| error.to_string()).and_then(|all| all.check_host_db()) {
+        findings.push(Finding::fail("database", lost, RESTORE).of("host.db"));
+    }
     for (name, path) in found {
         let (replies_before, marks_before) = settings.kept_since(now);
         let looked = match health::look(&path, replies_before, marks_before) {

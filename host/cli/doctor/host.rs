@@ -52,6 +52,13 @@ fn of(health: &Json) -> Vec<Finding> {
             "take the cause away; it goes on by itself",
         ));
     }
+    let (open, most) = (number("openFiles"), health["mostFiles"].as_u64().unwrap_or(u64::MAX));
+    if open >= most / 5 * 4 {
+        let text = format!("it has {open} files open, of {most} that it may");
+        let fix = "restart it with a higher limit (LimitNOFILE=65536 in its unit, or `ulimit -n 65536`), or set connections \
+                   lower";
+        findings.push(Finding::warn("host", text, fix));
+    }
     let lanes = health["lanes"].as_array().map_or(&[][..], Vec::as_slice);
     for lane in lanes {
         let plugin = lane["plugin"].as_str().unwrap_or_default();

@@ -1,6 +1,6 @@
 //! What the machine gives: settings, folder, disk, files, clock.
 
-use std::fs::{self, File};
+use std::fs;
 use std::io;
 use std::path::Path;
 
@@ -17,6 +17,8 @@ const SCARCE: u64 = 1 << 30;
 /// Open files below which many plugins or callers at once do not fit.
 const FILES_LITTLE: u64 = 256;
 const FILES_SCARCE: u64 = 4096;
+/// Files that a host has open beside connections and plugins' databases, with some room.
+const FILES_BESIDE: u64 = 64;
 /// 2025-01-01: no clock that is right shows less.
 const BUILT_AFTER: Millis = 1_735_689_600_000;
 /// How far a record may lie ahead of the clock, in milliseconds.
@@ -45,7 +47,10 @@ pub(super) fn folder(data: &Path) -> Vec<Finding> {
         return fail("a restore into it was broken off".to_owned(), "run the same `oncehost restore` again");
     }
     let probe = data.join(".writable-doctor");
-    if let Err(error) = File::create(&probe).and_then(|_| fs::remove_file(&probe)) {
+    // A full disk still takes an empty file.
+    let written = fs::write(&probe, [0; 4096]);
+    let removed = fs::remove_file(&probe);
+    if let Err(error) = written.and(removed) {
         let kind = error.kind();
         let fix = if kind == io::ErrorKind::ReadOnlyFilesystem {
             "what is in it stays as it is: mount its disk for writing again (a disk that went over to reading by itself has \
@@ -53,6 +58,8 @@ pub(super) fn folder(data: &Path) -> Vec<Finding> {
         } else if kind == io::ErrorKind::PermissionDenied {
             "what is in it stays as it is: give the user who runs the host the right to write in it, and run this as that \
              user"
+        } else if kind == io::ErrorKind::StorageFull {
+            "what is in it stays as it is: make room on its disk; the host goes on by itself"
         } else {
             "what is in it stays as it is: take the cause away, and run this again"
         };
@@ -102,18 +109,33 @@ pub(super) fn disk(data: &Path) -> Finding {
     if free < SCARCE { Finding::warn("disk", text, fix) } else { Finding::ok("disk", text) }
 }
 
-/// How many files a process may open.
-pub(super) fn files() -> Finding {
+/// How many files a process may open, and how many a host with these plugins wants.
+pub(super) fn files(settings: &Settings) -> Finding {
     let Some(limit) = metrics::open_files_limit() else {
         return Finding::ok("files", "any number may be open");
     };
-    let text = format!("{limit} may be open at a time");
-    let fix =
-        "raise it: LimitNOFILE=65536 in the service's unit, or `ulimit -n 65536` in the shell that starts the host";
+    let plugins = fs::read_dir(&settings.plugins).into_iter().flatten().flatten();
+    let plugins = plugins.filter(|folder| folder.path().join("plugin.json").is_file()).count();
+    of_limit(limit, u64::try_from(plugins).unwrap_or(0), settings.connections)
+}
+
+fn of_limit(limit: u64, plugins: u64, connections: Option<usize>) -> Finding {
+    // A lane's writer and readers have the database, its log and its index open.
+    let lanes = std::thread::available_parallelism().map_or(2, usize::from).max(2) + 1;
+    let needed = FILES_BESIDE + plugins * 3 * u64::try_from(lanes).unwrap_or(3);
+    let text = format!(
+        "{limit} may be open at a time, half of them by connections; the databases of {plugins} plugins at work at once and the \
+         rest of the host want about {needed}"
+    );
+    let wanted = connections.and_then(|wanted| u64::try_from(wanted).ok()).unwrap_or(0).max(needed).saturating_mul(2);
+    let fix = format!(
+        "raise it: LimitNOFILE={most} in the service's unit, or `ulimit -n {most}` in the shell that starts the host",
+        most = wanted.max(65_536)
+    );
     if limit < FILES_LITTLE {
         return Finding::fail("files", text, fix);
     }
-    if limit < FILES_SCARCE { Finding::warn("files", text, fix) } else { Finding::ok("files", text) }
+    if limit < FILES_SCARCE.max(wanted) { Finding::warn("files", text, fix) } else { Finding::ok("files", text) }
 }
 
 /// The machine's clock, against what was committed by it.
@@ -146,6 +168,16 @@ mod tests {
         assert_eq!(back.level, Level::Warn);
         assert!(back.text.contains("2026-01-01T01:00:00.000Z: it was set back"), "{}", back.text);
         assert_eq!(clock(0, None).level, Level::Fail);
+    }
+
+    #[test]
+    fn few_files_are_told_by_what_the_plugins_and_connections_want() {
+        assert_eq!(of_limit(100, 1, None).level, Level::Fail);
+        assert_eq!(of_limit(1024, 1, None).level, Level::Warn);
+        assert_eq!(of_limit(4096, 1, None).level, Level::Ok);
+        assert_eq!(of_limit(4096, 1000, None).level, Level::Warn);
+        assert_eq!(of_limit(4096, 1, Some(3000)).level, Level::Warn);
+        assert!(of_limit(4096, 2, None).text.contains("the databases of 2 plugins"));
     }
 
     #[test]

@@ -69,7 +69,7 @@ impl Doctor {
         let mut findings = vec![machine::settings(&settings)];
         findings.extend(machine::folder(&settings.data));
         findings.push(machine::disk(&settings.data));
-        findings.push(machine::files());
+        findings.push(machine::files(&settings));
         let (running, health) = host::look(&settings.data).await;
         findings.extend(running);
         let (databases, newest) = data::databases(&settings, now);

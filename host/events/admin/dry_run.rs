@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, PoisonError};
 use serde_json::{Value as Json, json};
 
 use super::{DRY_RUNS, Selection, meant, must_be_found, refusal, subscription};
-use crate::app::App;
+use crate::app::{App, Missing};
 use crate::bindings::Effects;
 use crate::clock::Millis;
 use crate::events::delivery::{self, Handling};
@@ -18,12 +18,12 @@ use crate::store::deliveries::{self, Delivery};
 
 /// Runs what a replay would run, and keeps nothing of it.
 pub(super) async fn run(app: &Arc<App>, selection: &Selection) -> Result<Json, Failure> {
-    let (mut ran, mut more) = (Vec::new(), false);
+    let (mut ran, mut more, mut missing) = (Vec::new(), false, Missing::default());
     'all: for name in databases(app).await? {
         let mut after = 0;
         loop {
-            let (page, last) = meant(app, &name, selection, after).await?;
-            let Some(last) = last else { break };
+            let page = meant(app, &name, selection, after).await;
+            let Some((page, Some(last))) = missing.without(&name, page, selection.plugin.is_some())? else { break };
             after = last;
             for it in page {
                 if ran.len() == DRY_RUNS {
@@ -42,8 +42,8 @@ pub(super) async fn run(app: &Arc<App>, selection: &Selection) -> Result<Json, F
             }
         }
     }
-    must_be_found(selection, ran.len())?;
-    Ok(json!({ "dryRun": ran, "more": more }))
+    must_be_found(selection, ran.len(), &missing)?;
+    Ok(json!({ "dryRun": ran, "more": more, "missing": missing.told() }))
 }
 
 async fn one(app: &Arc<App>, name: &str, it: &Delivery) -> Result<Json, Failure> {

@@ -84,3 +84,40 @@ fn length_beside_transfer_encoding_is_refused_in_either_order() {
     let one = site.ask("POST", "/plugins/p/invoke/a", &format!("{json}{chunked}"), "2\r\n{}\r\n0\r\n\r\n");
     assert_eq!(one.error(), "NOT_FOUND");
 }
+
+#[test]
+fn connections_on_which_nothing_is_asked_keep_nobody_out() {
+    let site = Site::new();
+    // One place each, and there are four: without a byte, with half a head, idle after an answer, and at something.
+    let _silent = site.connect();
+    let mut half = site.connect();
+    half.write_all(b"GET /healthz HTTP/1.1\r\nHos").unwrap();
+    let mut idle = site.connect();
+    idle.write_all(format!("GET /healthz HTTP/1.1\r\nHost: {}\r\n\r\n", site.address).as_bytes()).unwrap();
+    let mut first = [0; 12];
+    idle.read_exact(&mut first).unwrap();
+    let mut busy = site.connect();
+    let head = format!(
+        "POST /plugins/p/invoke/a HTTP/1.1\r\nHost: {}\r\nContent-Type: application/json\r\nContent-Length: 2\r\n\
+         Connection: close\r\nExpect: 100-continue\r\n\r\n",
+        site.address
+    );
+    busy.write_all(head.as_bytes()).unwrap();
+    let mut go_on = [0; 25];
+    busy.read_exact(&mut go_on).unwrap();
+    let held: Vec<TcpStream> = (0..3)
+        .map(|_| {
+            let mut next = site.connect();
+            let asked = format!("GET /healthz HTTP/1.1\r\nHost: {}\r\n\r\n", site.address);
+            next.write_all(asked.as_bytes()).unwrap();
+            let mut answer = [0; 12];
+            next.read_exact(&mut answer).unwrap();
+            assert_eq!(&answer, b"HTTP/1.1 200");
+            next
+        })
+        .collect();
+    assert_eq!(half.read(&mut [0; 1]).unwrap(), 0, "it was closed");
+    busy.write_all(b"{}").unwrap();
+    assert_eq!(hear(&mut busy).error(), "NOT_FOUND", "what was under way is answered");
+    drop(held);
+}

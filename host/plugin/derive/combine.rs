@@ -164,19 +164,28 @@ fn possible_kinds(schema: &Json) -> Option<Vec<&str>> {
 /// Whether a schema is of an object, and says nothing but its members.
 fn is_plain(part: &Json) -> bool {
     let known = ["type", "properties", "required", "description"];
-    is_object(part) && part.as_object().is_some_and(|members| members.keys().all(|key| known.contains(&key.as_str())))
+    let says_more = |(key, value): (&String, &Json)| {
+        // What other members are; that there are none is for `opened` to take out first.
+        !known.contains(&key.as_str()) && !(key == "additionalProperties" && value.is_object())
+    };
+    is_object(part) && !part.as_object().is_some_and(|members| members.iter().any(says_more))
+}
+
+/// Both of two schemas.
+fn both(first: &Json, second: &Json) -> Json {
+    if first == second || *second == json!({}) {
+        return first.clone();
+    }
+    if *first == json!({}) { second.clone() } else { json!({ "allOf": [first, second] }) }
 }
 
 /// The members of several objects as those of one.
 fn merged(parts: &[Json]) -> Json {
-    let (mut named, mut required) = (Map::new(), Vec::new());
+    let (mut named, mut required, mut rest) = (Map::new(), Vec::new(), None::<Json>);
     for part in parts {
         for (name, schema) in properties(part).into_iter().flatten() {
-            let both = match named.remove(name) {
-                Some(before) if before != *schema => json!({ "allOf": [before, schema] }),
-                _ => schema.clone(),
-            };
-            named.insert(name.clone(), both);
+            let schema = named.get(name).map_or_else(|| schema.clone(), |before| both(before, schema));
+            named.insert(name.clone(), schema);
         }
         for name in part.get("required").and_then(Json::as_array).into_iter().flatten() {
             if !required.contains(name) {
@@ -184,11 +193,70 @@ fn merged(parts: &[Json]) -> Json {
             }
         }
     }
+    // A part that says what its other members are says it of those that only other parts name.
+    for (index, part) in parts.iter().enumerate() {
+        let Some(others) = part.get("additionalProperties").filter(|it| it.is_object()) else { continue };
+        rest = Some(rest.map_or_else(|| others.clone(), |before| both(&before, others)));
+        let own = properties(&parts[index]);
+        for (name, schema) in &mut named {
+            if own.is_none_or(|own| !own.contains_key(name)) {
+                *schema = both(schema, others);
+            }
+        }
+    }
     let mut schema = json!({ "type": "object", "properties": named });
     if !required.is_empty() {
         schema["required"] = Json::Array(required);
     }
+    if let Some(rest) = rest {
+        schema["additionalProperties"] = rest;
+    }
     schema
+}
+
+/// What members have in common that are one of several objects: their names, and of each one of its types.
+fn common(options: &[Json]) -> Option<Json> {
+    let (first, others) = options.split_first()?;
+    let mut named = properties(first).cloned().unwrap_or_default();
+    for other in others {
+        named.retain(|name, _| properties(other).is_some_and(|it| it.contains_key(name)));
+    }
+    for (name, schema) in &mut named {
+        *schema = union(options.iter().filter_map(|option| properties(option)?.get(name).cloned()).collect());
+    }
+    let required: Vec<&String> = named.keys().filter(|name| options.iter().all(|it| needs(it, name))).collect();
+    Some(json!({ "type": "object", "required": required, "properties": named }))
+}
+
+fn needs(object: &Json, name: &str) -> bool {
+    object.get("required").and_then(Json::as_array).is_some_and(|names| names.contains(&json!(name)))
+}
+
+/// An object without what its tags say of it as a whole.
+fn only_members(mut object: Json) -> Json {
+    if let Some(members) = object.as_object_mut() {
+        members.retain(|key, _| ["type", "properties", "required", "additionalProperties"].contains(&key.as_str()));
+    }
+    object
+}
+
+/// An object with all its members in one place, whatever it is composed of. `None` where it is no object, or one whose
+/// definition is not known yet.
+pub(super) fn flat(schema: &Json, defs: &Map<String, Json>) -> Option<Json> {
+    if let Some(reference) = schema.get("$ref").and_then(Json::as_str) {
+        return flat(defs.get(reference.strip_prefix("#/$defs/")?)?, defs);
+    }
+    let parts = |list: &str| schema.get(list).and_then(Json::as_array);
+    let all = |parts: &Vec<Json>| parts.iter().map(|part| flat(part, defs)).collect::<Option<Vec<_>>>();
+    let mut whole = match (parts("allOf"), parts("anyOf")) {
+        (Some(parts), _) => intersection(all(parts)?.into_iter().map(only_members).collect())?,
+        (None, Some(options)) => common(&all(options)?)?,
+        (None, None) => return is_object(schema).then(|| schema.clone()),
+    };
+    if schema.get("unevaluatedProperties") == Some(&json!(false)) {
+        close(&mut whole);
+    }
+    Some(whole)
 }
 
 pub(super) fn without_null(mut schema: Json) -> Json {
@@ -208,37 +276,50 @@ fn is_object(schema: &Json) -> bool {
     schema.get("type") == Some(&json!("object"))
 }
 
-/// `Partial`, `Required`, `Pick` and `Omit`.
-pub(super) fn changed(how: &str, object: &Json, keys: Option<&Json>) -> Option<Json> {
-    let open = object.get("additionalProperties").is_some_and(Json::is_object) && is_object(object);
-    let named = match properties(object) {
-        Some(named) => named,
-        // None of a record's members has to be there.
-        None if open && how == "Partial" => return Some(object.clone()),
-        None => return None,
-    };
-    let empty = Vec::new();
-    let required = object.get("required").and_then(Json::as_array).unwrap_or(&empty);
-    let keep = |name: &str| match (how, keys.and_then(literals)) {
-        ("Pick", Some(names)) => names.contains(&json!(name)),
-        ("Omit", Some(names)) => !names.contains(&json!(name)),
-        _ => true,
+/// `Partial`, `Required`, `Pick` and `Omit`. The first two are of each option of a union, and leave what has no members
+/// as it is; the others of what all options have. `None` where that cannot be said.
+pub(super) fn changed(how: &str, schema: &Json, keys: Option<&Json>, defs: &Map<String, Json>) -> Option<Json> {
+    let each = ["Partial", "Required"].contains(&how);
+    if let Some(options) = schema.get("anyOf").and_then(Json::as_array).filter(|_| each) {
+        let options = options.iter().map(|option| changed(how, option, None, defs)).collect::<Option<Vec<_>>>()?;
+        return Some(union(options));
+    }
+    let single = possible_kinds(schema).filter(|kinds| !kinds.contains(&"object") && !kinds.contains(&"array"));
+    if each && single.is_some() {
+        return Some(schema.clone());
+    }
+    let object = flat(schema, defs)?;
+    let named = properties(&object).cloned().unwrap_or_default();
+    let others = object.get("additionalProperties").filter(|it| it.is_object());
+    let names = if each { Vec::new() } else { literals(keys?)? };
+    let kept: Map<String, Json> = if how == "Pick" {
+        let of = |name: &str| Some((name.to_owned(), named.get(name).or(others)?.clone()));
+        names.iter().filter_map(|name| of(name.as_str()?)).collect()
+    } else {
+        named
+            .iter()
+            .filter(|(name, _)| !names.contains(&json!(name)))
+            .map(|(name, it)| (name.clone(), it.clone()))
+            .collect()
     };
     let needed = |name: &str| match how {
         "Partial" => false,
         "Required" => true,
-        _ => required.contains(&json!(name)),
+        _ => needs(&object, name) || !named.contains_key(name),
     };
-    let kept: Map<String, Json> =
-        named.iter().filter(|(name, _)| keep(name)).map(|(name, schema)| (name.clone(), schema.clone())).collect();
     let required: Vec<&String> = kept.keys().filter(|name| needed(name)).collect();
     let mut schema = object.clone();
     let members = schema.as_object_mut()?;
-    if required.is_empty() {
-        members.remove("required");
-    } else {
+    members.remove("required");
+    if !required.is_empty() {
         members.insert("required".to_owned(), json!(required));
     }
-    members.insert("properties".to_owned(), Json::Object(kept));
+    if how == "Pick" && others.is_some() {
+        members.remove("additionalProperties");
+    }
+    members.remove("properties");
+    if !kept.is_empty() {
+        members.insert("properties".to_owned(), Json::Object(kept));
+    }
     Some(schema)
 }

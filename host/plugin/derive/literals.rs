@@ -39,7 +39,7 @@ pub(super) fn number_json(value: f64) -> Json {
 }
 
 /// The value of a literal expression.
-pub(super) fn literal(expression: &Expression<'_>) -> Option<Json> {
+pub(in crate::plugin) fn literal(expression: &Expression<'_>) -> Option<Json> {
     match expression.get_inner_expression() {
         Expression::StringLiteral(it) => Some(json!(it.value.as_str())),
         Expression::NumericLiteral(it) => Some(number_json(it.value)),

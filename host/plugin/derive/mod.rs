@@ -18,6 +18,7 @@ use std::sync::Arc;
 
 use serde_json::{Map, Value as Json};
 
+pub(super) use self::literals::literal;
 use self::resolve::Files;
 use self::shapes::Shapes;
 use crate::schema::Schema;

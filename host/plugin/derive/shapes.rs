@@ -4,7 +4,7 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::combine::{changed, intersection, literals, one_of, properties, union, without_null};
+use super::combine::{changed, flat, intersection, literals, one_of, properties, union, without_null};
 use super::read::{Item, Kind, Members, Named, Ty};
 use super::resolve::{Files, Found};
 use super::{Refused, Way, rows, tags, typed};
@@ -139,8 +139,8 @@ impl<'s> Shapes<'s> {
                 }
             },
             Kind::KeyOf(object) => {
-                let object = self.shape(file, object, scope)?;
-                match properties(&object) {
+                let object = flat(&self.shape(file, object, scope)?, &self.defs);
+                match object.as_ref().and_then(properties) {
                     Some(names) => one_of(names.keys().map(|name| json!(name)).collect()),
                     None => return self.refuse(file, ty.at, "`keyof` is known only of types with named members"),
                 }
@@ -327,10 +327,18 @@ impl<'s> Shapes<'s> {
                 None => self.refuse(file, at, "a Record has string keys, or names"),
             },
             ("Partial" | "Required" | "Pick" | "Omit", Some(object), keys) => {
-                match changed(name, &object, keys.as_ref()) {
-                    Some(schema) => Ok(schema),
-                    None => self.refuse(file, at, format!("`{name}` is known only of types with named members")),
-                }
+                let Some(schema) = changed(name, &object, keys.as_ref(), &self.defs) else {
+                    return self.refuse(
+                        file,
+                        at,
+                        format!(
+                            "`{name}` is known only of types with named members, by names that are written out, and not \
+                             within the type itself"
+                        ),
+                    );
+                };
+                self.spend(file, at, size(&schema))?;
+                Ok(schema)
             }
             ("Exclude", Some(from), Some(what)) if what == typed("null") => Ok(without_null(from)),
             ("Exclude" | "Extract", Some(from), Some(what)) => match (literals(&from), literals(&what)) {
@@ -357,9 +365,9 @@ impl<'s> Shapes<'s> {
                 .map_or_else(|| self.refuse(file, at, "`[number]` is known only of arrays"), |it| Ok(union(it)));
         }
         let index = self.shape(file, index, scope)?;
-        let names = literals(&index).unwrap_or_default();
-        let found: Option<Vec<Json>> =
-            names.iter().map(|name| properties(&object)?.get(name.as_str()?).cloned()).collect();
+        let (names, object) = (literals(&index).unwrap_or_default(), flat(&object, &self.defs));
+        let member = |name: &Json| properties(object.as_ref()?)?.get(name.as_str()?).cloned();
+        let found: Option<Vec<Json>> = names.iter().map(member).collect();
         match found.filter(|found| !found.is_empty()) {
             Some(found) => Ok(union(found)),
             None => self.refuse(file, at, "a member of a type is known only by a name that is there"),

@@ -408,3 +408,52 @@ fn types_that_double_end_at_a_number_of_parts() {
         assert!(why.contains("more than 10000 parts"), "{what}: {why}");
     }
 }
+
+/// Values that fit a type, and values that do not.
+#[track_caller]
+fn tells(ty: &str, declarations: &str, good: &[Json], bad: &[Json]) {
+    let schema = input(ty, declarations);
+    good.iter().for_each(|value| assert!(fits(&schema, value), "{ty}: {value} does not fit {schema}"));
+    bad.iter().for_each(|value| assert!(!fits(&schema, value), "{ty}: {value} fits {schema}"));
+}
+
+#[test]
+fn helper_types_see_through_what_a_type_is_composed_of() {
+    let base = "interface A { a: string } interface B extends A { b?: number; c: boolean } type C = { d: string }
+        interface Index extends Record<string, string> { q: string }
+        /** @minProperties 1 */ interface Tagged { t: string } interface Sub extends Tagged, B { s: 1 }
+        /** @additionalProperties false */ interface Closed extends A { e: number }
+        interface Tree { name: string; left: Tree | null }
+        type Either = { k: 1; v: string; x?: 1 } | { k: 2; v: number; x: 2 }; interface Empty {}";
+    let abc = json!({ "a": "x", "c": true });
+    tells("Partial<B>", base, &[json!({}), abc.clone()], &[json!({ "a": 1 }), json!(1)]);
+    tells("Required<B>", base, &[json!({ "a": "", "b": 1, "c": true })], &[abc.clone()]);
+    tells("Pick<B, 'a' | 'b'>", base, &[json!({ "a": "" })], &[json!({ "b": 1 }), json!({ "a": "", "b": "" })]);
+    tells("Omit<B, keyof A>", base, &[json!({ "c": true })], &[json!({ "a": "" })]);
+    tells("Partial<B & C>", base, &[json!({}), json!({ "d": "" })], &[json!({ "d": 1 }), json!({ "c": 1 })]);
+    tells("Partial<Sub>", base, &[json!({ "s": 1 }), json!({ "t": "" })], &[json!({ "s": 2 }), json!({ "t": 1 })]);
+    tells("Pick<Sub, 't' | 'a'>", base, &[json!({ "t": "", "a": "" })], &[json!({ "t": "" })]);
+    tells("Partial<Index>", base, &[json!({}), json!({ "q": "", "r": "" })], &[json!({ "r": 1 }), json!({ "q": 1 })]);
+    tells("Pick<Index, 'q' | 'r'>", base, &[json!({ "q": "", "r": "" })], &[json!({ "q": "" })]);
+    tells("Partial<Closed>", base, &[json!({}), json!({ "e": 1 })], &[json!({ "f": 1 })]);
+    tells("Omit<Closed, 'e'>", base, &[json!({ "a": "" })], &[json!({ "a": "", "e": 1 })]);
+    let leaf = json!({ "name": "", "left": null });
+    tells("Partial<Tree>", base, &[json!({}), json!({ "left": leaf })], &[json!({ "left": {} })]);
+    tells("Omit<Tree, 'name'>", base, &[json!({ "left": leaf })], &[json!({})]);
+    tells("Tree['left']", base, &[json!(null), leaf.clone()], &[json!({})]);
+    tells("Partial<Either>", base, &[json!({}), json!({ "k": 1, "v": "" })], &[json!({ "k": 1, "v": 1 })]);
+    tells("Required<Either>", base, &[json!({ "k": 1, "v": "", "x": 1 })], &[json!({ "k": 1, "v": "" })]);
+    tells("Pick<Either, 'v' | 'x'>", base, &[json!({ "v": 1 }), json!({ "v": "", "x": 2 })], &[json!({ "x": 1 })]);
+    tells("keyof Either", base, &[json!("k"), json!("x")], &[json!("y")]);
+    tells("Partial<A | null>", base, &[json!(null), json!({})], &[json!({ "a": 1 }), json!("")]);
+    tells("Partial<Empty> & A", base, &[json!({ "a": "" })], &[json!({})]);
+    tells(
+        "Partial<Pick<B, 'a'>> & Omit<B, 'a'>",
+        base,
+        &[json!({ "c": true })],
+        &[json!({}), json!({ "a": 1, "c": true })],
+    );
+    assert!(refused("Partial<A[]>", base).contains("named members"));
+    assert!(refused("Omit<A, string>", base).contains("written out"));
+    assert!(refused("Ring", "interface Ring { next?: Partial<Ring> }").contains("within the type itself"));
+}

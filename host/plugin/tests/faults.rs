@@ -32,12 +32,37 @@ fn assignment_to_an_import_is_refused() {
 #[test]
 fn all_faults_of_all_files_are_told_at_once() {
     let found = faults(&[
-        ("a.ts", "import './b'\nimport { y } from './c'\nconst a = 1\na = 2\na++"),
+        ("a.ts", "import './b'\nimport { y } from './c'\nconst a = y\na = 2\na++"),
         ("b.ts", "const x = ;"),
         ("c.ts", "await 1"),
     ]);
     let starts: Vec<String> = found.iter().map(|it| it.splitn(4, ':').take(3).collect::<Vec<_>>().join(":")).collect();
-    assert_eq!(starts, ["p/a.ts:4:1", "p/a.ts:5:1"], "a file with faults is not followed: {found:?}");
+    assert_eq!(starts, ["p/a.ts:4:1", "p/a.ts:5:1", "p/b.ts:1:11", "p/c.ts:1:1", "p/a.ts:2:10"], "{found:?}");
+}
+
+#[test]
+fn syntax_error_hides_neither_wrong_imports_nor_what_is_imported() {
+    let found = faults(&[
+        (
+            "a.ts",
+            "import { x } from './b'\nimport './none'\nimport type { T } from './types'\nimport { Row } from '@oncehost/sdk/plugin'\n\
+             import { Shape } from './shapes'\nexport function handle() { x( }",
+        ),
+        ("b.ts", "export const x = 1\nx = 2"),
+        ("shapes.d.ts", "export interface Shape {}"),
+    ]);
+    let starts: Vec<String> = found.iter().map(|it| it.splitn(4, ':').take(3).collect::<Vec<_>>().join(":")).collect();
+    assert_eq!(starts, ["p/a.ts:6:31", "p/b.ts:2:1", "p/a.ts:2:8"], "{found:?}");
+}
+
+#[test]
+fn refused_form_hides_no_missing_export() {
+    let found = faults(&[
+        ("a.ts", "import { fromat } from './b'\nconst a = fromat\na = 2\nexport { parse } from './b'"),
+        ("b.ts", "export const format = 1\nformat = 3"),
+    ]);
+    let starts: Vec<String> = found.iter().map(|it| it.splitn(4, ':').take(3).collect::<Vec<_>>().join(":")).collect();
+    assert_eq!(starts, ["p/a.ts:3:1", "p/b.ts:2:1", "p/a.ts:1:10", "p/a.ts:4:10"], "{found:?}");
 }
 
 #[test]

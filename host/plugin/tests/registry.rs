@@ -135,14 +135,69 @@ fn all_faults_of_a_plugin_are_told_at_once() {
         starts,
         [
             "shop/handlers/C.ts",
-            "shop/plugin.json:3:3",
             "shop/plugin.json:1:1",
+            "shop/plugin.json:3:3",
             "shop/handlers/a.ts:1:14",
             "shop/handlers/b.ts:1:19",
             "shop/flows/f.json:1:47",
         ],
         "{found:#?}"
     );
+}
+
+#[test]
+fn fault_of_one_stage_hides_none_of_another() {
+    let found = faults(&[
+        (
+            "handlers/Add_Note.ts",
+            "import { x } from './none'\nexport const config = { kind: 'raed', input: { type: 'x', required: 1 } }\nconst a = 1\na = x",
+        ),
+        (
+            "handlers/b.ts",
+            "import './Add_Note'\nexport const config = { kye: 'required' }\nexport function handler() {}",
+        ),
+        ("handlers/c.ts", "export const config = { replay: 1 }\nthrow new Error('no')"),
+        (
+            "flows/f.json",
+            "{ \"name\": \"f\", \"steps\": [\n{ \"id\": \"S\", \"uses\": \"scirpt\" },\n\
+             { \"id\": \"s\", \"uses\": \"sleep\", \"for\": \"1\" },\n{ \"id\": \"s\", \"uses\": \"sleep\" } ] }",
+        ),
+        ("schema.sql", "CREATE TABLE a (id VARCHAR PRIMARY KEY);\nCREATE INDEX ON b (x);"),
+    ]);
+    for wanted in [
+        "handlers/Add_Note.ts: has a name",
+        "handlers/Add_Note.ts: exports no `handle`",
+        "handlers/Add_Note.ts:1:19: there is no file",
+        "handlers/Add_Note.ts:2:31: `kind` must be",
+        "handlers/Add_Note.ts:2:54: `input.type` is no type",
+        "handlers/Add_Note.ts:2:69: `input.required` is no valid",
+        "handlers/Add_Note.ts:4:1: `a` is a `const`",
+        "handlers/b.ts: exports no `handle`, did you mean \"handler\"?",
+        "handlers/b.ts:2:25: unknown field `kye`",
+        "handlers/c.ts: exports no `handle`",
+        "handlers/c.ts:1:33: `replay` must be",
+        "handlers/c.ts:2:11: throws when it is loaded: Error: no",
+        "flows/f.json:2:9: `steps[0].id` must be",
+        "flows/f.json:2:22: `steps[0].uses` must be",
+        "flows/f.json:3:38: `steps[1].for` is wrong",
+        "flows/f.json:4:1: `steps[2]` has the id \"s\"",
+        "flows/f.json:4:1: `steps[2]` does not say how long",
+        "schema.sql:1: ",
+        "schema.sql:2: ",
+    ] {
+        assert!(found.iter().any(|it| it.starts_with(&format!("shop/{wanted}"))), "{wanted}: {found:#?}");
+    }
+    assert_eq!(found.len(), 19, "{found:#?}");
+}
+
+#[test]
+fn id_of_another_plugin_shows_beside_other_faults() {
+    let bad = ("b/handlers/a.ts", "export const a = 1");
+    let registry = load(&[("a/plugin.json", MANIFEST), ("b/plugin.json", MANIFEST), bad]);
+    assert_eq!(registry.plugins["shop"].folder(), "a", "one that never served keeps nobody out");
+    let told = shown(&registry.broken["b"]);
+    assert!(told[0].contains("exports no `handle`") && told[1].contains("is that of a/plugin.json too"), "{told:?}");
+    assert!(!registry.broken.contains_key("a"));
 }
 
 #[test]

@@ -101,4 +101,20 @@ fn another_id_in_the_same_folder_ends_the_first() {
     let (after, changes) = reload(&before, &folder, &Wanted::default());
     assert_eq!(after.plugins.keys().collect::<Vec<_>>(), ["b", "c"]);
     assert_eq!(told(&changes), [("a", &What::Reloaded)]);
+    assert_eq!((changes[0].was.as_deref(), changes[0].plugin.as_ref().unwrap().id.as_str()), (Some("a"), "c"));
+}
+
+#[test]
+fn plugin_that_serves_and_does_not_load_any_more_keeps_its_id() {
+    let (folder, before) = two();
+    folder.write("a/handlers/x.ts", "broken (");
+    folder.write("c/plugin.json", &manifest("a"));
+    let (after, _) = reload(&before, &folder, &Wanted::default());
+    assert_eq!(after.plugins["a"].folder(), "a");
+    assert!(after.broken["c"][0].message.contains("is that of a/plugin.json too"), "{:?}", after.broken);
+    folder.write("c/plugin.json", &manifest("c"));
+    folder.write("a/handlers/x.ts", HANDLER);
+    let (mended, _) = reload(&after, &folder, &Wanted::default());
+    assert!(mended.broken.is_empty(), "{:?}", mended.broken);
+    assert_eq!(mended.plugins.keys().collect::<Vec<_>>(), ["a", "b", "c"]);
 }

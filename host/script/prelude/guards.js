@@ -1,7 +1,7 @@
 // Built-ins whose loops in C never look at the clock. Loops over what may be endless are made to run script code at
 // each turn (which the engine does interrupt); all others look at the clock after every few calls.
 // What a program does by operators has ticks of its own (see ticks.rs of the compiler).
-(function (native, room, parts) {
+(function (native, room, parts, numbers) {
   "use strict";
   const { look, turn, before } = room;
   const { polled, heavy, expand } = parts;
@@ -44,7 +44,15 @@
     },
   };
   const slow = (object) => new Proxy(object, polling);
-  const small = (value) => native.isPlainArray(value) && value.length <= 100_000;
+  const small = (value) => native.isPlainArray(value) && value.length <= 100_000 && getPrototypeOf(value) === list;
+  // Whether all of it is converted and compared in no time: neither BigInts nor long texts.
+  const light = (items) => {
+    for (let i = 0; i < items.length; i += 1) {
+      const item = items[i];
+      if (typeof item === "bigint" || (typeof item === "string" && item.length > 1_000)) return false;
+    }
+    return true;
+  };
   function* each(items) {
     for (const item of items) {
       turn();
@@ -55,9 +63,10 @@
   // --- arrays -------------------------------------------------------------------------------------------------
   const list = Array.prototype;
   const { slice } = list;
-  const generic = (original) => ({
+  // `easy` says whether what the method does with the items of a small array takes no time.
+  const generic = (easy) => (original) => ({
     method(...args) {
-      if (small(this)) {
+      if (small(this) && easy(this, args)) {
         turn();
         before(this.length, 64);
         return apply(original, this, args);
@@ -68,12 +77,15 @@
       return result === seen ? this : result;
     },
   }).method;
+  const moving = generic(() => true);
   for (const name of [
-    "join", "toLocaleString", "reverse", "fill", "copyWithin", "slice", "splice", "shift", "unshift", "with",
-    "toSpliced", "toReversed", "lastIndexOf", "indexOf", "includes",
+    "toLocaleString", "reverse", "fill", "copyWithin", "slice", "splice", "shift", "unshift", "with", "toSpliced", "toReversed",
   ]) {
-    replace(list, name, generic);
+    replace(list, name, moving);
   }
+  replace(list, "join", generic(light));
+  const comparing = generic((items, [sought]) => typeof sought !== "string" || sought.length <= 1_000);
+  for (const name of ["lastIndexOf", "indexOf", "includes"]) replace(list, name, comparing);
   const byText = (a, b) => {
     const x = `${a}`;
     const y = `${b}`;
@@ -82,7 +94,7 @@
   };
   for (const name of ["sort", "toSorted"]) {
     replace(list, name, (original) => {
-      const safe = generic(original);
+      const safe = moving(original);
       return {
         method(order, ...rest) {
           return apply(safe, this, [order === undefined ? byText : order, ...rest]);
@@ -238,6 +250,28 @@
     return parts;
   }));
 
+  // The engine compiles a pattern without a look at the clock.
+  const MOST_PATTERN = 32 << 10;
+  const pattern = (source) => {
+    turn();
+    if (typeof source === "string" && source.length > MOST_PATTERN) {
+      throw new RangeError(`a pattern has at most ${MOST_PATTERN} characters here: look for many words with a Set or a Map`);
+    }
+    return source;
+  };
+  for (const name of ["match", "matchAll", "search"]) {
+    replace(text, name, (original) => ({
+      method(given) {
+        return apply(original, this, [pattern(given)]);
+      },
+    }).method);
+  }
+  replace(RegExp.prototype, "compile", (original) => ({
+    method(given, flags) {
+      return apply(original, this, [pattern(isPattern(given) ? given : whole(given)), flags]);
+    },
+  }).method);
+
   // What these make is as long as they are told.
   for (const name of ["repeat", "padStart", "padEnd"]) {
     replace(text, name, (original) => ({
@@ -309,6 +343,33 @@
     }[name];
     standIn(name, Native, Made);
   }
+  const { get: sourceOf } = getOwnPropertyDescriptor(RegExp.prototype, "source");
+  const isPattern = (given) => {
+    try {
+      apply(sourceOf, given, []);
+      return true;
+    } catch {
+      return false;
+    }
+  };
+  const NativeRegExp = RegExp;
+  const { RegExp: MadeRegExp } = {
+    RegExp: function (given, flags) {
+      const object = (typeof given === "object" && given !== null) || typeof given === "function";
+      if (object && !isPattern(given)) {
+        // What only says that it is a pattern is read as one.
+        const like = given[Symbol.match] ? given : undefined;
+        given = whole(like === undefined ? given : like.source);
+        if (flags === undefined) flags = like?.flags;
+      } else if (object && new.target === undefined && flags === undefined && given.constructor === MadeRegExp) {
+        return given;
+      }
+      return construct(NativeRegExp, [pattern(given), flags], new.target ?? MadeRegExp);
+    },
+  };
+  defineProperty(MadeRegExp, "length", { value: 2 });
+  standIn("RegExp", NativeRegExp, MadeRegExp);
+
   // What is gone through item by item, in a way that can be interrupted.
   const patient = (items) => {
     if (items === null || (typeof items !== "object" && typeof items !== "function")) {
@@ -318,39 +379,7 @@
     const own = items[Symbol.iterator];
     return own === undefined || own === null ? slow(items) : each(items);
   };
-  const { isView } = ArrayBuffer;
-  const { byteLength } = Object.getOwnPropertyDescriptors(ArrayBuffer.prototype);
-  const raw = (value) => {
-    if (isView(value)) return true;
-    try {
-      apply(byteLength.get, value, []);
-      return true;
-    } catch {
-      return false;
-    }
-  };
-  // One block, as big as is asked for; the heap is looked at again soon after.
-  for (const name of [
-    "ArrayBuffer", "Uint8Array", "Int8Array", "Uint8ClampedArray", "Uint16Array", "Int16Array", "Uint32Array", "Int32Array",
-    "BigInt64Array", "BigUint64Array", "Float16Array", "Float32Array", "Float64Array",
-  ]) {
-    const Native = globalThis[name];
-    const { BYTES_PER_ELEMENT = 1 } = Native;
-    const Made = {
-      [name]: function (...args) {
-        if (new.target === undefined) throw new TypeError(`constructor ${name} requires 'new'`);
-        turn();
-        const [wanted] = args;
-        // More than the engine's most is an error of its own.
-        if (typeof wanted === "number" && wanted < 2 ** 31) before(wanted, BYTES_PER_ELEMENT);
-        else if (typeof wanted === "object" && name !== "ArrayBuffer" && !raw(wanted)) args[0] = patient(wanted);
-        return construct(Native, args, new.target);
-      },
-    }[name];
-    defineProperty(Made, "length", { value: Native.length });
-    Object.setPrototypeOf(Made, getPrototypeOf(Native));
-    standIn(name, Native, Made);
-  }
+  numbers({ replace, slow, small, light, patient, standIn });
   for (const name of ["union", "intersection", "difference", "symmetricDifference", "isSubsetOf", "isSupersetOf", "isDisjointFrom"]) {
     replace(Set.prototype, name, (original) => ({
       method(other) {
@@ -365,21 +394,23 @@
       },
     }).method);
   }
-  for (const owner of [Array, getPrototypeOf(Uint8Array)]) {
-    replace(owner, "from", (original) => ({
-      method(items, ...rest) {
-        turn();
-        return apply(original, this, [patient(items), ...rest]);
-      },
-    }).method);
-  }
-  for (const [owner, name] of [[Object, "fromEntries"], [Math, "sumPrecise"]]) {
-    replace(owner, name, (original) => ({
-      method(items) {
-        return apply(original, this, [small(items) || items === undefined || items === null ? items : each(items)]);
-      },
-    }).method);
-  }
+  replace(Array, "from", (original) => ({
+    method(items, ...rest) {
+      turn();
+      return apply(original, this, [patient(items), ...rest]);
+    },
+  }).method);
+  replace(Object, "fromEntries", (original) => ({
+    method(items) {
+      const few = native.isPlainArray(items) && items.length <= 10;
+      return apply(original, this, [few || items === undefined || items === null ? items : each(items)]);
+    },
+  }).method);
+  replace(Math, "sumPrecise", (original) => ({
+    method(items) {
+      return apply(original, this, [small(items) || items === undefined || items === null ? items : each(items)]);
+    },
+  }).method);
   // Shared parts make a text far longer than the value: a replacer is script code, and runs for each part.
   const asItIs = (key, value) => {
     turn();
@@ -445,21 +476,6 @@
     "getPrototypeOf", "hasOwn", "has", "get", "add", "delete", "apply", "call", "then", "catch", "finally", "now", "random",
   ]);
   const typed = getPrototypeOf(Uint8Array.prototype);
-  const join = typed.join;
-  replace(typed, "join", (original) => ({
-    method(separator) {
-      const length = apply(lengthOf, this, []);
-      if (length <= 100_000) return apply(original, this, [separator]);
-      const between = separator === undefined ? "," : whole(separator);
-      let joined = "";
-      for (let at = 0; at < length; at += 10_000) {
-        look();
-        joined += (at === 0 ? "" : between) + apply(join, this.subarray(at, at + 10_000), [between]);
-      }
-      return joined;
-    },
-  }).method);
-  const lengthOf = getOwnPropertyDescriptor(typed, "length").get;
   for (const owner of [
     list, text, typed, Uint8Array.prototype, ArrayBuffer.prototype, Object, Reflect, JSON, RegExp.prototype, RegExp,
     Array, String, Uint8Array, getPrototypeOf(Uint8Array), BigInt.prototype, BigInt, Iterator.prototype, Iterator, Promise,

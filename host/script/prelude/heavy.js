@@ -1,12 +1,12 @@
-// Built-ins whose cost does not show in what they are given: chains of iterators, texts made of replacements, and huge
-// BigInts. They are done piece by piece, with a look at clock and heap between, or through functions that the engine
-// checks the stack for. Evaluated before the guards, which use some of it.
+// Built-ins whose cost does not show in what they are given: chains of iterators, texts made of replacements, marks in a
+// row, and huge BigInts. They are done piece by piece, with a look at clock and heap between, or through functions that
+// the engine checks the stack for. Evaluated before the guards, which use some of it.
 (function (native, room) {
   "use strict";
-  const { look, turn, before } = room;
+  const { look, turn, before, isHuge } = room;
   const { apply, ownKeys } = Reflect;
   const { defineProperty, getOwnPropertyDescriptor } = Object;
-  const { indexOf, slice, padStart, trim } = String.prototype;
+  const { indexOf, slice } = String.prototype;
 
   const swap = (owner, key, make) => {
     const { value: original } = getOwnPropertyDescriptor(owner, key) ?? {};
@@ -105,56 +105,63 @@
     },
   }).method);
 
-  // --- huge BigInts -------------------------------------------------------------------------------------------
+  // --- BigInts ------------------------------------------------------------------------------------------------
   const Big = BigInt;
-  const PIECE = 500;
-  const huge = 1n << 20_000n;
-  const decimal = /^[+-]?[0-9]+$/;
-  const { test } = RegExp.prototype;
-  const { valueOf, toString } = Big.prototype;
-  const parse = (text) => {
-    const signed = text[0] === "-" || text[0] === "+" ? 1 : 0;
-    const unit = 10n ** Big(PIECE);
-    let made = 0n;
-    for (let at = signed; at < text.length; at += PIECE) {
-      look();
-      const piece = apply(slice, text, [at, at + PIECE]);
-      made = made * (piece.length === PIECE ? unit : 10n ** Big(piece.length)) + Big(piece);
-    }
-    return text[0] === "-" ? -made : made;
+  // Longer than any text of a BigInt that is small enough.
+  const MOST_DIGITS = 70_000;
+  const big = (value) => {
+    turn();
+    const made = typeof value === "string" && value.length > MOST_DIGITS ? undefined : Big(value);
+    if (made === undefined || isHuge(made)) throw new RangeError("a BigInt has at most 65,536 bits here");
+    return made;
   };
-  const digits = (value, base) => {
-    const unit = Big(base) ** Big(PIECE);
-    let left = value < 0n ? -value : value;
-    let made = "";
-    while (left >= unit) {
-      look();
-      const more = left / unit;
-      made = apply(padStart, apply(toString, left - more * unit, [base]), [PIECE, "0"]) + made;
-      left = more;
-    }
-    return (value < 0n ? "-" : "") + apply(toString, left, [base]) + made;
-  };
-  for (const name of ["toString", "toLocaleString"]) {
-    swap(Big.prototype, name, (original) => ({
-      method(radix) {
-        const value = apply(valueOf, this, []);
-        const base = name !== "toString" || radix === undefined ? 10 : Math.trunc(Number(radix));
-        const easy = (value < huge && value > -huge) || !(base >= 2 && base <= 36) || (base & (base - 1)) === 0;
-        return easy ? apply(original, value, [base]) : digits(value, base);
-      },
-    }).method);
-  }
-  const { BigInt: Made } = {
-    BigInt(value) {
-      turn();
-      if (typeof value !== "string" || value.length <= 5_000) return Big(value);
-      const text = apply(trim, value, []);
-      return apply(test, decimal, [text]) ? parse(text) : Big(text);
-    },
-  };
+  const { BigInt: Made } = { BigInt: (value) => big(value) };
   for (const key of ownKeys(Big)) defineProperty(Made, key, getOwnPropertyDescriptor(Big, key));
+  for (const name of ["asIntN", "asUintN"]) {
+    swap(Made, name, (original) => ({ method: (bits, value) => big(original(bits, typeof value === "string" ? big(value) : value)) }).method);
+  }
   defineProperty(Big.prototype, "constructor", { value: Made });
   defineProperty(globalThis, "BigInt", { value: Made });
+
+  // --- texts in normal form -----------------------------------------------------------------------------------
+  // The engine sorts marks in a row in a time that grows with the square of their number.
+  const { normalize } = String.prototype;
+  const { exec } = RegExp.prototype;
+  const PIECE = 1_000;
+  // What never belongs to a character in front of it: a text can be cut there.
+  const begins = /[^\p{M}\u1160-\u11ff\uff9e-\uffdc\u{16d67}]/gu;
+  const normal = (text, form) => {
+    let made = "";
+    for (let at = 0; at < text.length; ) {
+      look();
+      begins.lastIndex = at + PIECE;
+      const next = at + PIECE < text.length ? apply(exec, begins, [text]) : null;
+      const end = next === null ? text.length : next.index;
+      if (end > at + 2 * PIECE) throw new RangeError(`a text with more than ${PIECE} marks in a row has no normal form here`);
+      made += apply(normalize, apply(slice, text, [at, end]), form);
+      at = end;
+    }
+    return made;
+  };
+  swap(String.prototype, "normalize", (original) => ({
+    method(form) {
+      if (this === undefined || this === null) return apply(original, this, [form]);
+      const inside = whole(this);
+      return inside.length <= PIECE ? apply(original, inside, [form]) : normal(inside, [form]);
+    },
+  }).method);
+  swap(String.prototype, "localeCompare", (original) => ({
+    method(that, ...rest) {
+      if (this === undefined || this === null) return apply(original, this, [that]);
+      let [one, other] = [whole(this), whole(that)];
+      if (one.length <= PIECE && other.length <= PIECE) return apply(original, one, [other, ...rest]);
+      [one, other] = [normal(one, []), normal(other, [])];
+      let at = 0;
+      const piece = (text) => apply(slice, text, [at, at + PIECE]);
+      for (; at < one.length && piece(one) === piece(other); at += PIECE) look();
+      return apply(original, piece(one), [piece(other), ...rest]);
+    },
+  }).method);
+
   return { polled, heavy, expand };
 })

@@ -1,8 +1,8 @@
-// What scripts see of the host: bindings, errors, console, ctx. Evaluated once per engine, frozen by lockdown.js.
+// What scripts see of the host: bindings, errors, ctx. Evaluated once per engine, frozen by lockdown.js.
 // `native` is the door to Rust; it is never handed to a script.
-(function (native, room) {
+(function (native, room, log) {
   "use strict";
-  const { look, turn } = room;
+  const { look, turn, isHuge, bounded } = room;
   const { defineProperty, freeze, keys, getPrototypeOf } = Object;
   const hidden = (target, name, value) =>
     defineProperty(target, name, { value, writable: true, enumerable: false, configurable: true });
@@ -167,119 +167,7 @@
     },
   };
 
-  // A bounded picture of any value, for log lines and for what was thrown. May run code of the script.
-  const picture = (value, depth, room) => {
-    switch (typeof value) {
-      case "string":
-        return depth === 0 ? value.slice(0, room) : JSON.stringify(value.slice(0, 200)) + (value.length > 200 ? "…" : "");
-      case "bigint":
-        return value < 1n << 256n && value > -(1n << 256n) ? `${value}n` : "a huge BigInt";
-      case "symbol":
-        return String(value).slice(0, 200);
-      case "function":
-        return "[function]";
-      case "object":
-        if (value === null) return "null";
-        return pictureOfObject(value, depth, room);
-      default:
-        return String(value);
-    }
-  };
-  const pictureOfObject = (value, depth, room) => {
-    try {
-      if (value instanceof Error) return pictureOfError(value);
-      if (value instanceof Date) return Number.isNaN(+value) ? "an invalid Date" : value.toISOString();
-      if (ArrayBuffer.isView(value)) return `[${value.constructor.name} of ${value.byteLength} bytes]`;
-      if (depth >= 4) return Array.isArray(value) ? "[…]" : "{…}";
-      const list = Array.isArray(value);
-      const source =
-        value instanceof Map ? Array.from(value.entries()) : value instanceof Set ? Array.from(value.values()) : value;
-      let text = "";
-      let count = 0;
-      for (const key of keys(source)) {
-        if (count === 100 || text.length > room) {
-          text += ", …";
-          break;
-        }
-        count += 1;
-        const part = picture(source[key], depth + 1, room - text.length);
-        text += (text === "" ? "" : ", ") + (list || source !== value ? part : `${key}: ${part}`);
-      }
-      return list || source !== value ? `[${text}]` : text === "" ? "{}" : `{ ${text} }`;
-    } catch {
-      return "[an object that cannot be read]";
-    }
-  };
-  const text = (read) => {
-    try {
-      const value = read();
-      return typeof value === "string" ? value : value === undefined ? "" : String(value);
-    } catch {
-      return "";
-    }
-  };
-  const pictureOfError = (error) => {
-    const name = text(() => error.name).slice(0, 200);
-    const message = text(() => error.message).slice(0, 4000);
-    return message === "" ? name || "Error" : name === "" ? message : `${name}: ${message}`;
-  };
-  const isError = (value) => {
-    try {
-      return value instanceof Error;
-    } catch {
-      return false;
-    }
-  };
-  const stackOf = (error) => (isError(error) ? text(() => error.stack).slice(0, 8000) : "");
-
-  // The names of an error's classes, whose constructors stand above the place that made it.
-  const classesOf = (error) => {
-    const names = [];
-    try {
-      for (let level = getPrototypeOf(error); level !== null && names.length < 20; level = getPrototypeOf(level)) {
-        const made = Object.getOwnPropertyDescriptor(level, "constructor")?.value;
-        const name = typeof made === "function" ? Object.getOwnPropertyDescriptor(made, "name")?.value : undefined;
-        if (typeof name === "string" && name.length < 200) names.push(name);
-      }
-    } catch {}
-    return names;
-  };
-
-  const write = (level, parts) => {
-    turn();
-    let line = "";
-    const room = native.room() + 1;
-    for (const part of parts) {
-      if (line.length > room) break;
-      let shown = picture(part, 0, room);
-      if (isError(part)) shown += `\n${stackOf(part)}`;
-      line += (line === "" ? "" : " ") + shown;
-    }
-    native.log(level, line.toWellFormed());
-  };
-  const console = {
-    debug(...parts) {
-      write(0, parts);
-    },
-    trace(...parts) {
-      write(0, parts);
-    },
-    log(...parts) {
-      write(1, parts);
-    },
-    info(...parts) {
-      write(1, parts);
-    },
-    warn(...parts) {
-      write(2, parts);
-    },
-    error(...parts) {
-      write(3, parts);
-    },
-    assert(condition, ...parts) {
-      if (!condition) write(3, ["assertion failed", ...parts]);
-    },
-  };
+  const { picture, stackOf, isError, classesOf, text, console, begin: beginLog } = log;
 
   const deepFreeze = (value) => {
     if (typeof value === "object" && value !== null) {
@@ -345,10 +233,9 @@
   litter();
 
   const edge = 1n << 63n;
-  const huge = 1n << 65536n;
 
-  // What the compiler's ticks call; and what `...` goes through item by item passes here, since the engine does not
-  // look at the clock meanwhile.
+  // What the compiler's ticks call. What `...` goes through item by item passes here, since the engine does not look at
+  // the clock meanwhile, and so do the BigInts that operators make.
   function* slowly(items) {
     for (const item of items) {
       turn();
@@ -359,6 +246,7 @@
   const { tick } = {
     tick(items) {
       if (arguments.length === 0) return look();
+      if (typeof items === "bigint") return bounded(items);
       turn();
       if (typeof items === "string" ? items.length < 10_000 : !isArray(items) || !native.isPlainArray(items)) return items;
       return items.length < 10_000 ? items : slowly(items);
@@ -372,7 +260,7 @@
     // What scripts meet and no global leads to: here so that lockdown finds it.
     met: [HostError.prototype, Ok.prototype, Failed.prototype, stableId],
     fits: (big) => big >= -edge && big < edge,
-    decimal: (big) => (big > -huge && big < huge ? String(big) : undefined),
+    decimal: (big) => (isHuge(big) ? undefined : String(big)),
     collected() {
       const gone = garbage.deref() === undefined;
       if (gone) litter();
@@ -417,6 +305,7 @@
     },
     // Instantiates the modules and calls the export. A missing export is told by a string.
     start(begin, entry, name, input, facts) {
+      beginLog();
       const space = begin(entry);
       const handler = space[name];
       if (typeof handler !== "function") {

@@ -5,13 +5,13 @@
   "use strict";
   const Buffer = ArrayBuffer;
   const spare = native.spare();
-  const most = 2 ** 31 - 1 - spare;
+  const mostBytes = 2 ** 31 - 1 - spare;
 
   // An allocation of this size fails if and only if the heap would grow over the plugin's limit with `bytes` more. It
   // is never touched, so it costs a few microseconds and no memory.
   const fits = (bytes) => {
     try {
-      new Buffer(spare + (bytes < most ? bytes : most));
+      new Buffer(spare + (bytes < mostBytes ? bytes : mostBytes));
       return true;
     } catch (error) {
       if (error !== null && error.message !== "out of memory") throw error;
@@ -57,5 +57,16 @@
     grown = size * bytes > 1_000_000;
     if (grown) left = 0;
   };
-  return { look, turn, room, before };
+  // Work on a BigInt takes time that grows with the square of its bits, and cannot be interrupted: seconds for the million
+  // bits that the engine allows, some milliseconds for as many as here.
+  const most = 1n << 65_536n;
+  const isHuge = (big) => big >= most || big <= -most;
+  // Passes on what an operator made; a run that makes more than that ends.
+  const bounded = (big) => {
+    turn();
+    if (!isHuge(big)) return big;
+    native.huge();
+    return end();
+  };
+  return { look, turn, room, before, isHuge, bounded };
 })

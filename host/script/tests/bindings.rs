@@ -107,6 +107,56 @@ fn what_the_host_gives_is_made_without_loss() {
 }
 
 #[test]
+fn console_has_the_methods_that_authors_expect() {
+    for (code, lines) in [
+        (
+            "console.group('a'); console.log('b\\nc'); console.groupEnd(); console.groupEnd(); console.log('d')",
+            vec!["a", "  b\n  c", "d"],
+        ),
+        (
+            "console.count(); console.count('x'); console.count(); console.countReset(); console.count()",
+            vec!["default: 1", "x: 1", "default: 2", "default: 1"],
+        ),
+        (
+            "console.table([{ id: 1, name: 'long one' }, { id: 22 }])",
+            vec!["(index)  id  name\n0        1   \"long one\"\n1        22"],
+        ),
+        (
+            "console.table({ a: 5 }); console.table('x'); console.table([{ a: 1, b: 2 }], ['b'])",
+            vec!["(index)  value\na        5", "x", "(index)  b\n0        2"],
+        ),
+        (
+            "console.dir({ a: [1] }); console.assert(true); console.assert(1 > 2, 'no')",
+            vec!["{ a: [1] }", "assertion failed no"],
+        ),
+        ("console.timeEnd('t')", vec!["there is no stopwatch 't': console.time('t') starts one"]),
+    ] {
+        let mut bench = Bench::new();
+        bench.handle(&format!("() => {{ {code} }}")).unwrap();
+        let said: Vec<_> = bench.notes.borrow().lines.iter().map(|(_, line)| line.clone()).collect();
+        assert_eq!(said, lines, "{code}");
+    }
+}
+
+#[test]
+fn stopwatches_and_counts_of_one_run_are_not_seen_by_the_next() {
+    let mut bench = Bench::new();
+    bench.handle("() => { console.time('t'); console.group(); console.count(); console.timeLog('t', 5) }").unwrap();
+    bench.handle("() => { console.timeEnd('t'); console.count() }").unwrap();
+    let said: Vec<_> = bench.notes.borrow().lines.iter().map(|(_, line)| line.clone()).collect();
+    assert!(said[1].starts_with("  t: ") && said[1].ends_with(" ms 5"), "{said:?}");
+    assert_eq!(said[2..], ["there is no stopwatch 't': console.time('t') starts one", "default: 1"]);
+}
+
+#[test]
+fn console_trace_says_where_it_was_called() {
+    let mut bench = Bench::new();
+    bench.handle("() => { const inner = () => console.trace('here'); inner() }").unwrap();
+    let (level, line) = bench.notes.borrow().lines[0].clone();
+    assert!(level == Level::Debug && line.starts_with("trace: here") && line.contains("at inner"), "{line}");
+}
+
+#[test]
 fn console_writes_lines_with_levels() {
     let mut bench = Bench::new();
     bench.handle("() => { console.log('a', 1, { b: [2n, null] }); console.error(new TypeError('bad')) }").unwrap();

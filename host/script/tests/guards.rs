@@ -105,6 +105,18 @@ fn what_is_done_piece_by_piece_gives_what_the_language_says() {
         "['<$&>', '$1$2', '$3', '$01', '$10', '$`', \"$'\", '$$', '$', '$<a>', '$0', 'b$'].every((form) => { const pad = 'z'.repeat(2e4); return 'xaby'.replace(/(a)(b)/g, form) === ('xaby' + pad).replace(/(a)(b)/g, form).split(pad).join('') })",
         "['$<a>', '$<b>', '$<a', '$<c>'].every((form) => { const pad = 'z'.repeat(2e4); return 'xaby'.replace(/(?<a>a)(?<b>q)?/, form) === ('xaby' + pad).replace(/(?<a>a)(?<b>q)?/, form).split(pad).join('') })",
         "['$&', '$`', \"$'\", '$1', '$$', '$<a>'].every((form) => { const pad = 'z'.repeat(2e4); return 'xaay'.replaceAll('a', form) === ('xaay' + pad).replaceAll('a', form).split(pad).join('') })",
+        // Cut anywhere, it would come out otherwise.
+        "['NFC', 'NFD', 'NFKC', 'NFKD'].every((form) => ['e\\u0301\\u0323', '\\u1100\\u1161\\u11a8', '\\uff76\\uff9e', '\\u{16d63}\\u{16d67}\\u{16d67}', '\\u{1f600}\\ufb01', 'a'].every((part) => { const few = part.normalize(form); for (const count of [333, 500, 1001]) if ((part.repeat(count)).normalize(form) !== few.repeat(count)) return false; return true }))",
+        "['abc', 'e\\u0301', 'z'.repeat(2000) + 'e\\u0301', '\\u00e9'.repeat(1500)].every((text) => text.localeCompare(text.normalize('NFD')) === 0 && text.localeCompare(text + 'a') < 0 && (text + 'b').localeCompare(text + 'a') > 0)",
+        "[Float64Array, Int16Array, BigInt64Array, Uint8Array].every((Kind) => { const of = (i) => { const n = (i * 7919) % 250007 - 125000; return Kind === BigInt64Array ? BigInt(n) : n }; const some = Kind.from({ length: 250_001 }, (_, i) => of(i)); const before = some.slice(); const sorted = some.toSorted(); for (let i = 1; i < sorted.length; i++) if (sorted[i - 1] > sorted[i]) return false; return some.every((x, i) => x === before[i]) && some.sort() === some && some.every((x, i) => x === sorted[i]) && sorted.constructor === Kind })",
+        "(() => { const some = new Float64Array(150_000); some[0] = NaN; some[1] = 1; some[140_000] = -0; some[149_999] = -1; some.sort(); return some[0] === -1 && Object.is(some[1], -0) && Object.is(some[2], 0) && some[149_998] === 1 && Number.isNaN(some[149_999]) })()",
+        "(() => { const long = '0'.repeat(2000) + '7'; return [Float64Array.from([long, 1]), new Float64Array([long, '1']), Float64Array.of(long, 1), new Float64Array(new Set([long, 1])), Float64Array.from([long, 1], (x) => (x === long ? 7 : x))].every((made) => made.length === 2 && made[0] === 7 && made[1] === 1) })()",
+        "(() => { const long = '0'.repeat(2000) + '7', into = new Float64Array(3); into.set([long], 1); into.set({ length: 1, 0: '5' }); into.set(new Uint8Array([9]), 2); return into.join() === '5,7,9' && BigInt64Array.of(long, 1n).join() === '7,1' && new BigInt64Array([long]).join() === '7' })()",
+        "[() => new BigInt64Array([1]), () => new Float64Array([1n]), () => BigInt64Array.from([1]), () => new Float64Array(1).set([Symbol()])].every((f) => { try { f(); return false } catch (e) { return e instanceof TypeError } })",
+        "Math.max() === -Infinity && Math.min(3, 2) === 2 && Math.max(...Array.from({ length: 500 }, (_, i) => i)) === 499 && Math.max('3') === 3 && Math.max(...new Array(200).fill('9'.repeat(1001))) === Infinity && Number.isNaN(Math.max(1, NaN)) && Math.hypot(3, 4) === 5",
+        "(() => { const big = 2n ** 3000n, some = [big, 'x'.repeat(2000), null, [1, [2]], undefined, 0]; return some.join() === [String(big), 'x'.repeat(2000), '', '1,2', '', '0'].join() && some.includes('x'.repeat(2000)) && some.indexOf('x'.repeat(2001)) === -1 && some.lastIndexOf('x'.repeat(2000)) === 1 && ''.concat(...new Array(200).fill(big)) === String(big).repeat(200) })()",
+        "RegExp('a', 'g') instanceof RegExp && new RegExp(/a/g).flags === 'g' && new RegExp(/a/g, 'i').flags === 'i' && (() => { const r = /x/; return RegExp(r) === r && new RegExp(r) !== r })() && new RegExp({ toString: () => 'b+' }).source === 'b+' && new RegExp({ [Symbol.match]: true, source: 'c', flags: 'y' }).flags === 'y' && (class P extends RegExp {}).name === 'P' && new (class P extends RegExp {})('d').test('d') && RegExp[Symbol.species] === RegExp && /x/.constructor === RegExp && new RegExp().source === '(?:)' && 'a1b'.split(new RegExp('[0-9]')).join() === 'a,b' && 'aba'.match('b').index === 1 && RegExp.length === 2",
+        "Object.fromEntries(Array.from({ length: 50 }, (_, i) => [i, i]))[49] === 49 && Object.fromEntries([['a', 1]]).a === 1",
         "'ab'.repeat(1000).replaceAll('', '.'.repeat(6000)).length === 2000 + 2001 * 6000",
         "[3, 7, 10, 36].every((radix) => { const n = -(3n ** 20_000n) - 12345n; const text = n.toString(radix); let back = 0n; for (const part of text.slice(1).match(/.{1,5}/g)) back = back * BigInt(radix) ** BigInt(part.length) + BigInt(parseInt(part, radix)); return text[0] === '-' && back === -n })",
         "(() => { const n = 7n ** 9_000n; return BigInt(n.toString()) === n && BigInt(' -' + n + ' ') === -n && BigInt('0x' + n.toString(16)) === n })()",
@@ -136,5 +148,36 @@ fn what_a_guarded_loop_writes_is_interrupted_too() {
         let outcome =
             ended.recv_timeout(Duration::from_secs(5)).unwrap_or_else(|_| panic!("still running: {function}"));
         assert!(matches!(&outcome, Err(ScriptError::Limit { .. })), "{function}: {outcome:?}");
+    }
+}
+
+#[test]
+fn a_locale_is_refused_rather_than_ignored() {
+    for code in [
+        "'a'.localeCompare('b', 'de')",
+        "'a'.localeCompare('b', undefined, { numeric: true })",
+        "(1).toLocaleString('de')",
+        "(1).toLocaleString('en-US', { style: 'percent' })",
+        "new Date().toLocaleDateString('en-US')",
+        "[1].toLocaleString('de')",
+        "'i'.toLocaleUpperCase('tr')",
+    ] {
+        let outcome = once(&format!("() => {code}"));
+        let said = matches!(&outcome, Err(ScriptError::Thrown { message, .. }) if message.contains("there is no Intl"));
+        assert!(said, "{code}: {outcome:?}");
+    }
+    for (code, gives) in [
+        ("['b', 'a', 'B'].sort((a, b) => a.localeCompare(b))", r#"["B","a","b"]"#),
+        (
+            "[1234.5, 0.0005, -1e21, 1e6, -0, NaN, -Infinity, 999].map((n) => n.toLocaleString())",
+            r#"["1,234.5","0.001","-1,000,000,000,000,000,000,000","1,000,000","-0","NaN","-∞","999"]"#,
+        ),
+        (
+            "[(1234567).toLocaleString('en-US'), (-12345n).toLocaleString('en'), [1000, 'a'].toLocaleString()]",
+            r#"["1,234,567","-12,345","1,000,a"]"#,
+        ),
+        ("['ß'.toLocaleUpperCase('de'), 'I'.toLocaleLowerCase()]", r#"["SS","i"]"#),
+    ] {
+        assert_eq!(once(&format!("() => ({code})")).unwrap(), gives, "{code}");
     }
 }

@@ -15,6 +15,7 @@ fn ends(outcome: &Result<String, ScriptError>) -> &'static str {
             what if what.contains("limits.hostCalls") => "calls",
             what if what.contains("limits.result") => "result",
             what if what.contains("levels") => "depth",
+            what if what.contains("65,536 bits") => "bigint",
             what => panic!("a limit without a name: {what}"),
         },
         Err(ScriptError::Host(failure)) if failure.code == Name::Contract => "contract",
@@ -28,7 +29,8 @@ fn ends(outcome: &Result<String, ScriptError>) -> &'static str {
 }
 
 fn fits(expected: &str, got: &str) -> bool {
-    expected == got || (expected == "limit" && ["time", "memory", "stack", "calls", "result", "depth"].contains(&got))
+    expected == got
+        || (expected == "limit" && ["time", "memory", "stack", "calls", "result", "depth", "bigint"].contains(&got))
 }
 
 #[test]

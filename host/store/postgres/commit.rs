@@ -1,20 +1,18 @@
 //! The last round trip of a transaction: what was kept back, and COMMIT.
 
-use std::sync::atomic::Ordering;
-
-use futures_util::future::join_all;
 use tokio_postgres::Error;
-use tokio_postgres::error::{Severity, SqlState};
+use tokio_postgres::error::Severity;
 
-use super::run::give;
-use super::{Stage, StoreError, Tx, UNLOCK, WARY, Want, errors, gone};
+use super::errors::{self, Kind};
+use super::run::{Failed, give_all, prepare};
+use super::{Stage, StoreError, Tx, UNLOCK, gone};
 
 /// When an error came that ended a commit.
 enum Sent {
     /// COMMIT was not sent yet.
-    Before(Error),
+    Before(Failed),
     /// And whether the locks of keys are let go of.
-    With(Error, bool),
+    With(Failed, bool),
 }
 
 /// Whether the database says that it has not committed. One that ends the connection may have done so after the commit.
@@ -39,32 +37,26 @@ impl Tx {
         if !matches!(slot.stage, Stage::Wanted | Stage::Open) {
             return Err(gone());
         }
-        let begins = slot.stage == Stage::Wanted;
         self.connected(&mut slot)?;
+        self.enter_now(&mut slot)?;
+        let begins = slot.stage == Stage::Wanted;
         let pending = std::mem::take(&mut slot.pending);
         let begin_text = self.begin_text(&slot);
         let Some(client) = &slot.client else { return Err(gone()) };
         let sent = self.wait(async {
-            let mut prepared = Vec::with_capacity(pending.len());
-            for deferred in &pending {
-                prepared.push(client.prepare_cached(&deferred.text).await.map_err(Sent::Before)?);
-            }
+            let prepared = prepare(client, &pending).await.map_err(Sent::Before)?;
             if begins {
-                client.batch_execute(begin_text).await.map_err(Sent::Before)?;
+                client.batch_execute(begin_text).await.map_err(|error| Sent::Before(error.into()))?;
             }
             crate::crash_point!("before-commit-is-sent");
-            let statements = pending.iter().zip(&prepared);
-            let statements =
-                join_all(statements.map(|(deferred, prepared)| async {
-                    give(client, prepared, &deferred.params, Want::Changed).await
-                }));
+            let statements = give_all(client, &pending, &prepared);
             // Apart from COMMIT, whose outcome must not be taken for that of what stands behind it.
             let (commit, unlock) = (client.batch_execute("COMMIT"), client.batch_execute(UNLOCK));
             let (statements, committed, unlocked) = tokio::join!(biased; statements, commit, unlock);
             // After a failed statement COMMIT means ROLLBACK, and is no error.
-            let failed = statements.into_iter().find_map(Result::err);
+            let done = statements.and(committed.map_err(Failed::from));
             let unlocked = unlocked.is_ok();
-            failed.or(committed.err()).map_or(Ok(unlocked), |error| Err(Sent::With(error, unlocked)))
+            done.map(|()| unlocked).map_err(|failed| Sent::With(failed, unlocked))
         });
         match sent {
             Ok(Ok(unlocked)) => {
@@ -75,26 +67,29 @@ impl Tx {
                 slot.stage = Stage::Idle;
                 Ok(())
             }
-            Ok(Err(Sent::Before(error))) => Err(self.failed(&mut slot, &error, false, errors::fault)),
-            Ok(Err(Sent::With(error, unlocked))) if refuses(&error) => {
-                if error.code() == Some(&SqlState::UNIQUE_VIOLATION) {
-                    self.shared.wary.store(WARY, Ordering::Relaxed);
-                }
+            Ok(Err(Sent::Before(failed))) => Err(self.failed(&mut slot, &failed, false, errors::fault)),
+            Ok(Err(Sent::With(failed, unlocked))) if refuses(&failed.error) => {
+                let error = &failed.error;
+                let kind = errors::kind(error);
                 // What ran into others may well succeed the same way; with savepoints it would only take longer.
-                slot.careful |= errors::kind(&error) != errors::Kind::Again;
-                slot.stage = if self.met_full(&error) { Stage::Refused } else { Stage::Again };
+                if kind == Kind::Statement {
+                    self.learn(&mut slot, &failed);
+                }
+                // It has waited already.
+                let over = self.met_full(error) || kind == Kind::Late;
+                slot.stage = if over { Stage::Refused } else { Stage::Again };
                 // Nothing is open any more: COMMIT has rolled back.
                 if unlocked {
                     slot.client = None;
                 } else {
                     slot.close();
                 }
-                Err(errors::fault(&error))
+                Err(errors::fault(error))
             }
-            Ok(Err(Sent::With(error, _))) => {
+            Ok(Err(Sent::With(failed, _))) => {
                 slot.close();
                 slot.stage = Stage::Over;
-                Err(errors::fault(&error))
+                Err(errors::fault(&failed.error))
             }
             Err(_) => {
                 slot.close();

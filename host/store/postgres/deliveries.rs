@@ -30,6 +30,19 @@ fn held(hold: &Hold) -> Vec<Cell> {
 
 /// Adds a delivery, once for each event and subscription; gives whether it is new.
 pub fn add(tx: &Tx, new: &NewDelivery, now: Millis) -> Result<bool, StoreError> {
+    let (sql, params) = adding(tx, new, now);
+    Ok(tx.changed(&sql, &params)? == 1)
+}
+
+/// Adds deliveries in their order, all of them in the round trip of the COMMIT.
+pub fn add_all(tx: &Tx, new: &[NewDelivery], now: Millis) -> Result<(), StoreError> {
+    new.iter().try_for_each(|new| {
+        let (sql, params) = adding(tx, new, now);
+        tx.defer(sql, params)
+    })
+}
+
+fn adding(tx: &Tx, new: &NewDelivery, now: Millis) -> (String, Vec<Cell>) {
     let table = table(tx);
     let sql = format!(
         "INSERT INTO {table} (event_id, subscription, operation, handler, tenant, source, sender_id, type, subject, \
@@ -39,7 +52,7 @@ pub fn add(tx: &Tx, new: &NewDelivery, now: Millis) -> Result<bool, StoreError> 
          AND order_key = $11::text AND state IN ('waiting', 'behind', 'running')) THEN 'behind' ELSE 'waiting' END, \
          0, 0, $12, $12) ON CONFLICT (event_id, subscription) DO NOTHING"
     );
-    let params = [
+    let params = vec![
         text(&new.event_id),
         text(&new.subscription),
         text(&new.operation),
@@ -53,7 +66,7 @@ pub fn add(tx: &Tx, new: &NewDelivery, now: Millis) -> Result<bool, StoreError> 
         optional(new.order_key.as_deref()),
         number(now),
     ];
-    Ok(tx.changed(&sql, &params)? == 1)
+    (sql, params)
 }
 
 /// Claims deliveries of a subscription that are due, less those that another host takes at this moment, and counts their

@@ -49,6 +49,39 @@ pub(super) fn is_full(error: &Error) -> bool {
     error.code().is_some_and(|code| code.code().starts_with("53"))
 }
 
+/// What an operator can do about a connection that cannot be had.
+pub(super) fn way_out(error: &Error) -> &'static str {
+    match error.code().map(SqlState::code) {
+        Some("28P01") => "; check the user and the password in the URL",
+        Some("28000") => "; check the user in the URL, and that the server's pg_hba.conf lets it in from here",
+        Some("3D000") => {
+            "; make it with CREATE DATABASE … ENCODING 'UTF8' TEMPLATE template0, or name another in the URL"
+        }
+        Some("53300") => "; raise max_connections of the server, or lower store_connections",
+        Some("42501") => "; the user needs the right to connect to it (GRANT CONNECT)",
+        Some(_) => "",
+        None => {
+            let text = told(error);
+            let says = |part: &str| text.contains(part);
+            if says("does not support TLS") {
+                "; switch TLS on at the server, or leave sslmode=require out of the URL"
+            } else if says("certificate") {
+                "; the server's certificate has to be one that this machine trusts, for the host name in the URL"
+            } else if says("lookup") {
+                "; check the host name in the URL"
+            } else if says("does not allow writes") || says("read only") || says("read-only") {
+                "; name the primary, not a follower"
+            } else if says("refused") || says("No such file") {
+                "; check that the server runs, and the host and the port in the URL"
+            } else if says("password missing") {
+                "; the server asks for a password: write postgres://USER:PASSWORD@HOST:PORT/DATABASE"
+            } else {
+                ""
+            }
+        }
+    }
+}
+
 /// What a failed statement of the host's own means: none of them breaks a constraint, so the database is at fault.
 pub(super) fn fault(error: &Error) -> StoreError {
     match (kind(error), error.as_db_error()) {

@@ -2,7 +2,8 @@
 
 use std::sync::Arc;
 
-use super::server::{HOST_SCHEMA, Server, newest_tables};
+use super::ready::newest_tables;
+use super::server::{HOST_SCHEMA, Server};
 use super::{StoreError, errors, get};
 use crate::clock::Millis;
 

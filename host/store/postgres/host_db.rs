@@ -16,6 +16,7 @@ use crate::store::host_db::TokenRow;
 mod events;
 mod hosts;
 mod notifications;
+mod placed;
 
 /// Tries of a transaction that runs into others.
 const TRIES: usize = 5;

@@ -10,14 +10,15 @@ use tokio_postgres::Row;
 use tokio_postgres::error::SqlState;
 use tokio_postgres::types::ToSql;
 
-fn record(row: &Row) -> Result<KeyRecord, StoreError> {
-    let hash: Vec<u8> = get(row, 0)?;
+/// The record in the columns of a row from the one at `at` on.
+pub(super) fn record(row: &Row, at: usize) -> Result<KeyRecord, StoreError> {
+    let hash: Vec<u8> = get(row, at)?;
     Ok(KeyRecord {
         request_hash: hash.try_into().unwrap_or_default(),
-        transient: KeyRecord::read_transient(get(row, 1)?),
-        fields: get::<Option<Vec<u8>>>(row, 2)?.unwrap_or_default(),
-        reply: get(row, 3)?,
-        committed_at: get(row, 4)?,
+        transient: KeyRecord::read_transient(get(row, at + 1)?),
+        fields: get::<Option<Vec<u8>>>(row, at + 2)?.unwrap_or_default(),
+        reply: get(row, at + 3)?,
+        committed_at: get(row, at + 4)?,
     })
 }
 
@@ -28,6 +29,9 @@ fn record(row: &Row) -> Result<KeyRecord, StoreError> {
 /// the hold, if that has one.
 pub fn find(tx: &Tx, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
     let mut slot = tx.slot()?;
+    if let Some(found) = slot.group.as_ref().and_then(|group| group.found(id)) {
+        return Ok(found);
+    }
     if slot.stage != Stage::Wanted {
         return Err(gone());
     }
@@ -50,26 +54,30 @@ pub fn find(tx: &Tx, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
             Some(text) => client.batch_execute(text).await,
             None => Ok(()),
         };
-        let (shortened, locked, found, reset, began) = tokio::join!(
+        let (shortened, locked, entered, found, reset, began) = tokio::join!(
             biased;
             set(shorter.as_ref()),
             client.query(&lock, &lock_params),
+            tx.enter(client),
             client.query_opt(&select, &key),
             set(shorter.as_ref().map(|_| &usual)),
             client.batch_execute(begins)
         );
         shortened?;
-        locked?;
+        if let Err(error) = locked {
+            return if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) { Ok(None) } else { Err(error) };
+        }
         reset?;
         began?;
-        found
+        Ok(Some((entered?, found?)))
     });
     match found {
-        Ok(Ok(row)) => {
+        Ok(Ok(Some((version, row)))) => {
             slot.stage = Stage::Open;
-            row.as_ref().map(record).transpose()
+            tx.entered(&mut slot, version);
+            row.as_ref().map(|row| record(row, 0)).transpose()
         }
-        Ok(Err(error)) if error.code() == Some(&SqlState::LOCK_NOT_AVAILABLE) => {
+        Ok(Ok(None)) => {
             // Nothing is wrong with the transaction: there was none.
             tx.release(&mut slot);
             slot.stage = Stage::Wanted;
@@ -78,7 +86,7 @@ pub fn find(tx: &Tx, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
                     .to_owned(),
             ))
         }
-        Ok(Err(error)) => Err(tx.failed(&mut slot, &error, false, errors::fault)),
+        Ok(Err(error)) => Err(tx.failed(&mut slot, &error.into(), false, errors::fault)),
         Err(_) => {
             slot.close();
             slot.stage = Stage::Away;

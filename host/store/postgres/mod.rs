@@ -1,7 +1,7 @@
 //! Postgres: a schema per plugin, and an invocation is one serializable transaction on a connection from the pool.
 //!
-//! A transaction begins with its first statement, and what is written behind the script's back (events, the key's
-//! record) goes out with the COMMIT, so that a small invocation costs few round trips. No statement is guarded by a
+//! What is written behind the script's back (events, the key's record) goes out with the COMMIT, and so do new rows, which
+//! are guessed to be new, so that a small invocation costs few round trips. No statement is guarded by a
 //! savepoint at first; when one fails, the whole invocation runs again with savepoints, so that a failed call leaves the
 //! transaction usable. The same way back serves serialization failures and connections that are gone.
 
@@ -19,16 +19,20 @@ use crate::query::Cell;
 
 mod alone;
 mod cells;
+mod claims;
 mod commit;
 pub mod deliveries;
 mod errors;
+mod group;
 mod health;
 pub mod host_db;
+mod in_use;
 pub mod keys;
 pub mod moving;
 mod notices;
 pub mod outbox;
 mod own;
+mod ready;
 pub mod records;
 mod run;
 pub mod schedules;
@@ -38,6 +42,7 @@ pub mod tables;
 pub mod workflows;
 
 pub use alone::Alone;
+pub use claims::claim;
 pub use health::{Health, look};
 pub use server::{Limits, Server, check_url};
 
@@ -65,12 +70,16 @@ pub struct Shared {
     access: Access,
     slot: Mutex<Slot>,
     generation: AtomicU64,
-    /// How many more events are looked for before they are published, since one was there already.
-    wary: AtomicU32,
+    /// How many more guesses of each kind are not made, since one was wrong.
+    wary: [AtomicU32; 2],
 }
 
 /// How many that are.
 const WARY: u32 = 100;
+
+/// Statements of one invocation that are guessed, and bytes of them.
+const KEPT_BACK: usize = 24;
+const KEPT_BACK_BYTES: usize = 1 << 20;
 
 /// The transaction of the moment.
 #[derive(Default)]
@@ -81,6 +90,15 @@ struct Slot {
     careful: bool,
     /// It sees what others commit meanwhile, and runs into none of them.
     loose: bool,
+    /// Nothing is guessed.
+    sober: bool,
+    /// The version of the tables that is assumed, and that was seen under the lock of those who use them.
+    assumed: Option<i64>,
+    entered: Option<i64>,
+    /// Where several invocations share it.
+    group: Option<group::Group>,
+    /// Whether a statement was waited for.
+    talked: bool,
     /// What goes out with the COMMIT.
     pending: Vec<Deferred>,
 }
@@ -107,6 +125,17 @@ enum Stage {
 struct Deferred {
     text: String,
     params: Vec<Cell>,
+    /// It is not known, but told already. Where it turns out otherwise, the statement fails and everything runs again.
+    guess: Option<Guess>,
+}
+
+/// What is told before it is done.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+enum Guess {
+    /// That there is no such row yet.
+    Row,
+    /// That there is no such event yet.
+    Event,
 }
 
 /// What a statement gave.
@@ -126,15 +155,18 @@ impl Shared {
     /// A way to the schema of `plugin`, in which the host's own tables are made first where they are not there yet.
     ///
     /// # Errors
-    /// When the database cannot be reached, or was written by a newer version.
+    /// When the database cannot be reached, was written by a newer version, or belongs to others.
     pub fn open(server: &Arc<Server>, plugin: &str, access: Access) -> Result<Arc<Self>, StoreError> {
         server.wait(server.make_ready(plugin))?;
-        Ok(Arc::new(Self::as_is(server, plugin, access)))
+        match claims::claim(server, plugin)? {
+            Some(refusal) => Err(StoreError::Unavailable(refusal)),
+            None => Ok(Arc::new(Self::as_is(server, plugin, access))),
+        }
     }
 
     /// The same without making anything.
     fn as_is(server: &Arc<Server>, plugin: &str, access: Access) -> Self {
-        let (slot, generation, wary) = (Mutex::default(), AtomicU64::new(0), AtomicU32::new(0));
+        let (slot, generation, wary) = (Mutex::default(), AtomicU64::new(0), <[AtomicU32; 2]>::default());
         Self { server: server.clone(), plugin: plugin.to_owned(), access, slot, generation, wary }
     }
 
@@ -142,10 +174,18 @@ impl Shared {
         self.slot.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Whether events of late were there already; counts one more.
-    fn is_wary(&self) -> bool {
+    fn wary(&self, guess: Guess) -> &AtomicU32 {
+        let [rows, events] = &self.wary;
+        match guess {
+            Guess::Row => rows,
+            Guess::Event => events,
+        }
+    }
+
+    /// Whether a guess of this kind was wrong of late; counts one more.
+    fn is_wary(&self, guess: Guess) -> bool {
         let less = |left: u32| left.checked_sub(1);
-        self.wary.fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
+        self.wary(guess).fetch_update(Ordering::Relaxed, Ordering::Relaxed, less).is_ok()
     }
 
     /// Keeps the connection from every holder; `None` while a host call uses it.
@@ -209,8 +249,8 @@ impl Tx {
     pub fn begin(shared: &Arc<Shared>, again: bool) -> Self {
         let mut slot = shared.lock();
         slot.close();
-        let careful = again && slot.careful;
-        *slot = Slot { stage: Stage::Wanted, careful, ..Slot::default() };
+        let (careful, sober) = (again && slot.careful, again && slot.sober);
+        *slot = Slot { stage: Stage::Wanted, careful, sober, ..Slot::default() };
         drop(slot);
         Self::new(shared)
     }
@@ -311,13 +351,22 @@ impl Tx {
 
     /// Keeps a statement for the COMMIT, whose outcome must be known.
     fn defer(&self, text: String, params: Vec<Cell>) -> Result<(), StoreError> {
-        self.slot()?.pending.push(Deferred { text, params });
+        self.slot()?.pending.push(Deferred { text, params, guess: None });
         Ok(())
     }
 
-    /// Whether statements may wait for the COMMIT although they could, as far as anyone knows, fail.
-    fn is_hopeful(&self) -> bool {
-        !self.shared.lock().careful
+    /// Keeps a statement for the COMMIT, or for the next one that would see what it does, as if its outcome were known.
+    /// It must fail where that is another one. Gives whether it was kept.
+    fn guess(&self, guess: Guess, text: impl FnOnce() -> String, params: &[Cell]) -> Result<bool, StoreError> {
+        let mut slot = self.slot()?;
+        let bytes = |cells: &[Cell]| cells.iter().map(Cell::key_bytes).sum::<usize>();
+        let kept = slot.pending.get(slot.kept()..).unwrap_or_default();
+        let held = || kept.iter().map(|it| bytes(&it.params)).sum::<usize>();
+        if slot.careful || slot.sober || kept.len() >= KEPT_BACK || held() + bytes(params) > KEPT_BACK_BYTES {
+            return Ok(false);
+        }
+        slot.pending.push(Deferred { text: text(), params: params.to_vec(), guess: Some(guess) });
+        Ok(true)
     }
 
     /// Runs a fixed statement that takes no parameters and gives no rows.

@@ -8,7 +8,7 @@ use super::server::HOST_SCHEMA;
 use super::{Gave, Server, StoreError, Tx, Want, errors, get};
 use crate::query::Cell;
 use crate::schema::{ColumnType, HOST_PREFIX, ddl};
-use crate::store::moving::{COLUMNS, Found, Mark, NOT_COPIED, Shape, TABLE};
+use crate::store::moving::{COLUMNS, Found, Mark, NOT_COPIED, Shape, TABLE, is_beside};
 use crate::store::records::Cells;
 
 /// What connections of hosts call themselves.
@@ -43,11 +43,6 @@ async fn look(client: &impl GenericClient, schema: &str, closely: bool) -> Resul
         }
     }
     Ok(Found { exists: true, is_ours, mark, filled })
-}
-
-/// Whether a table's rows say nothing about what was done.
-fn is_beside(name: &str) -> bool {
-    NOT_COPIED.contains(&name) || name == "_oncehost_schema"
 }
 
 async fn mark(client: &impl GenericClient, schema: &str) -> Result<Option<Mark>, Error> {

@@ -2,7 +2,7 @@
 
 use tokio_postgres::Row;
 
-use super::{StoreError, Tx, get, many, marks, most, number, optional, text, up_to};
+use super::{Guess, StoreError, Tx, get, many, marks, most, number, optional, text, up_to};
 use crate::clock::Millis;
 use crate::query::Cell;
 use crate::store::outbox::{Event, Outgoing, Published};
@@ -26,8 +26,8 @@ pub fn publish(tx: &Tx, event: &Event, now: Millis) -> Result<Published, StoreEr
         Cell::Integer(now),
     ];
     let made_for_it = event.event_key == event.event_id;
-    if tx.is_hopeful() && (made_for_it || !tx.shared.is_wary()) {
-        tx.defer(insert, params)?;
+    let likely = made_for_it || !tx.shared.is_wary(Guess::Event);
+    if likely && tx.guess(Guess::Event, || insert.clone(), &params)? {
         return Ok(Published::Now);
     }
     if tx.changed(&format!("{insert} ON CONFLICT (event_id) DO NOTHING"), &params)? == 1 {

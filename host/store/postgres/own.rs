@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use super::server::PLUGIN_TABLES;
+use super::ready::PLUGIN_TABLES;
 use crate::schema::{Database, SchemaError};
 use crate::store::tables::Own;
 

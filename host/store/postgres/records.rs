@@ -1,7 +1,7 @@
 //! Statements on plugins' tables, run.
 
 use super::errors;
-use super::{Gave, StoreError, Tx, Want, gone};
+use super::{Gave, Guess, StoreError, Tx, Want, gone};
 use crate::query::Cell;
 use crate::query::sql::Statement;
 use crate::store::records::{About, Cells, PAGE_BYTES, page_too_large};
@@ -12,6 +12,17 @@ pub fn execute(tx: &Tx, about: About<'_>, statement: &Statement) -> Result<usize
         Gave::Changed(changed) => Ok(usize::try_from(changed).unwrap_or(usize::MAX)),
         Gave::Rows(_) => Err(gone()),
     }
+}
+
+/// Leaves an insert that does nothing where there is such a row to the COMMIT, or to the next statement: as a rule there is
+/// none. Where there is, or the row is not made for another reason, the invocation runs again and looks.
+pub fn leave(tx: &Tx, insert: &Statement) -> Result<bool, StoreError> {
+    if tx.shared.is_wary(Guess::Row) {
+        return Ok(false);
+    }
+    // Without a row to count it divides by zero: whatever kept the row away, nothing is committed.
+    let sure = || format!("WITH made AS ({} RETURNING 1) SELECT 1 / count(*) FROM made", insert.text);
+    tx.guess(Guess::Row, sure, &insert.params)
 }
 
 /// The rows that a statement finds, with all columns of the table.

@@ -1,12 +1,16 @@
 //! One statement in a transaction: run, and what its failure does to the transaction.
 
+use std::pin::Pin;
+use std::sync::atomic::Ordering;
+use std::task::Poll;
+
+use deadpool_postgres::Object;
+use futures_util::future::{MaybeDone, maybe_done};
 use tokio_postgres::error::SqlState;
 use tokio_postgres::{Error, Statement as Prepared};
 
-use deadpool_postgres::Object;
-
 use super::errors::{self, Kind};
-use super::{CACHED_PARAMS, Gave, Slot, Stage, StoreError, Tx, UNLOCK, Want, gone, server};
+use super::{CACHED_PARAMS, Deferred, Gave, Guess, Slot, Stage, StoreError, Tx, UNLOCK, WARY, Want, gone, server};
 use crate::query::Cell;
 
 impl Tx {
@@ -29,8 +33,16 @@ impl Tx {
     ) -> Result<Gave, StoreError> {
         let mut slot = self.slot()?;
         self.connected(&mut slot)?;
+        self.enter_now(&mut slot)?;
         let begins = slot.stage == Stage::Wanted;
         let (careful, begin_text) = (slot.careful, self.begin_text(&slot));
+        // What was guessed has to be seen.
+        let flushes = slot.pending.iter().any(|it| it.guess == Some(Guess::Row));
+        let kept = if flushes { std::mem::take(&mut slot.pending) } else { Vec::new() };
+        slot.talked = true;
+        if let Some(group) = &mut slot.group {
+            group.runs(want == Want::Changed || !reads(text), flushes.then_some(kept.len()));
+        }
         let Some(client) = &slot.client else { return Err(gone()) };
         let ran = self.wait(async {
             let mut first = if begins { begin_text.to_owned() } else { String::new() };
@@ -39,26 +51,33 @@ impl Tx {
                 client.batch_execute(first.trim_start_matches("; ")).await?;
                 first.clear();
             }
+            let kept_prepared = prepare(client, &kept).await?;
             let prepared = if params.len() > CACHED_PARAMS {
                 client.prepare(text).await?
             } else {
                 client.prepare_cached(text).await?
             };
             let start = async { if first.is_empty() { Ok(()) } else { client.batch_execute(&first).await } };
-            let (began, gave) = tokio::join!(biased; start, give(client, &prepared, params, want));
+            let (began, seen, gave) = tokio::join!(
+                biased;
+                start,
+                give_all(client, &kept, &kept_prepared),
+                give(client, &prepared, params, want)
+            );
             began?;
+            seen?;
             let gave = gave?;
             if careful {
                 client.batch_execute("RELEASE call").await?;
             }
-            Ok::<_, Error>(gave)
+            Ok::<_, Failed>(gave)
         });
         match ran {
             Ok(Ok(gave)) => {
                 slot.stage = Stage::Open;
                 Ok(gave)
             }
-            Ok(Err(error)) => Err(self.failed(&mut slot, &error, reads(text), explain)),
+            Ok(Err(failed)) => Err(self.failed(&mut slot, &failed, reads(text), explain)),
             Err(_) => {
                 // The connection is given up; the server is told, so that it does not work for nobody.
                 if let Some(client) = &slot.client {
@@ -83,10 +102,11 @@ impl Tx {
     pub(super) fn failed(
         &self,
         slot: &mut Slot,
-        error: &Error,
+        failed: &Failed,
         reads: bool,
         explain: impl Fn(&Error) -> StoreError,
     ) -> StoreError {
+        let error = &failed.error;
         let kind = errors::kind(error);
         self.met_full(error);
         tracing::debug!(?kind, error = server::told(error), careful = slot.careful, "a statement failed");
@@ -100,7 +120,7 @@ impl Tx {
                 slot.stage = Stage::Again;
             }
             Kind::Statement if !slot.careful => {
-                slot.careful = true;
+                self.learn(slot, failed);
                 slot.stage = Stage::Again;
             }
             Kind::Statement => {
@@ -123,6 +143,21 @@ impl Tx {
         }
     }
 
+    /// Has the next try do otherwise what made this one fail: without guesses, or with savepoints.
+    pub(super) fn learn(&self, slot: &mut Slot, failed: &Failed) {
+        let code = failed.error.code();
+        match failed.guess {
+            Some(guess @ Guess::Row) if code == Some(&SqlState::DIVISION_BY_ZERO) => self.sober_up(slot, guess),
+            Some(guess @ Guess::Event) if code == Some(&SqlState::UNIQUE_VIOLATION) => self.sober_up(slot, guess),
+            Some(_) | None => slot.careful = true,
+        }
+    }
+
+    fn sober_up(&self, slot: &mut Slot, wrong: Guess) {
+        self.shared.wary(wrong).store(WARY, Ordering::Relaxed);
+        slot.sober = true;
+    }
+
     /// Whether the database has no room, which is noted.
     pub(super) fn met_full(&self, error: &Error) -> bool {
         let full = errors::is_full(error);
@@ -135,6 +170,7 @@ impl Tx {
     /// Rolls back what is open and gives the connection back to the pool, or up where that fails.
     pub(super) fn release(&self, slot: &mut Slot) {
         slot.pending.clear();
+        (slot.assumed, slot.entered) = (None, None);
         let Some(client) = &slot.client else { return };
         let clean = self.wait(async { client.batch_execute(&format!("ROLLBACK; {UNLOCK}")).await });
         match clean {
@@ -142,6 +178,48 @@ impl Tx {
             Ok(Err(_)) | Err(_) => slot.close(),
         }
     }
+}
+
+/// An error, and the guess that it shows to be wrong.
+pub(super) struct Failed {
+    pub error: Error,
+    pub guess: Option<Guess>,
+}
+
+impl From<Error> for Failed {
+    fn from(error: Error) -> Self {
+        Self { error, guess: None }
+    }
+}
+
+/// Statements that were kept back, prepared.
+pub(super) async fn prepare(client: &Object, kept: &[Deferred]) -> Result<Vec<Prepared>, Failed> {
+    let mut prepared = Vec::with_capacity(kept.len());
+    for it in kept {
+        let ready = client.prepare_cached(&it.text).await;
+        prepared.push(ready.map_err(|error| Failed { error, guess: it.guess })?);
+    }
+    Ok(prepared)
+}
+
+/// Sends statements that were kept back, one behind the other; gives the first error.
+pub(super) async fn give_all(client: &Object, kept: &[Deferred], prepared: &[Prepared]) -> Result<(), Failed> {
+    let each = kept.iter().zip(prepared).map(|(it, prepared)| async {
+        let gave = give(client, prepared, &it.params, Want::Changed).await;
+        gave.map(drop).map_err(|error| Failed { error, guess: it.guess })
+    });
+    in_order(each).await.into_iter().collect()
+}
+
+/// Does all of it at a time, begun in this order whatever their number: what is begun is sent.
+async fn in_order<F: Future>(all: impl Iterator<Item = F>) -> Vec<F::Output> {
+    let mut all: Vec<Pin<Box<MaybeDone<F>>>> = all.map(|one| Box::pin(maybe_done(one))).collect();
+    std::future::poll_fn(|context| {
+        let waits = all.iter_mut().map(|one| one.as_mut().poll(context)).filter(Poll::is_pending).count();
+        if waits == 0 { Poll::Ready(()) } else { Poll::Pending }
+    })
+    .await;
+    all.iter_mut().filter_map(|one| one.as_mut().take_output()).collect()
 }
 
 pub(super) async fn give(client: &Object, prepared: &Prepared, params: &[Cell], want: Want) -> Result<Gave, Error> {

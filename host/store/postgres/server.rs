@@ -3,7 +3,7 @@
 use std::collections::{HashMap, HashSet};
 use std::fmt;
 use std::str::FromStr;
-use std::sync::{Arc, Mutex, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 
 use deadpool_postgres::{Hook, HookError, Manager, ManagerConfig, Object, Pool, RecyclingMethod};
@@ -14,27 +14,10 @@ use tokio_postgres::config::TargetSessionAttrs;
 use tokio_postgres_rustls::MakeRustlsConnect;
 
 use super::alone::Kept;
-use super::moving::{self, HOSTS, MOVES};
+use super::moving::{HOSTS, MOVES};
 use super::notices::Notices;
 use super::{StoreError, errors};
-
-/// The host's own tables in a plugin's schema, and those that belong to no plugin: a step a version.
-pub(super) const PLUGIN_TABLES: [&str; 3] = [
-    include_str!("../../../schema/postgres/0001_host.sql"),
-    include_str!("../../../schema/postgres/0002_turns.sql"),
-    include_str!("../../../schema/postgres/0003_details.sql"),
-];
-const HOST_TABLES: [&str; 4] = [
-    include_str!("../../../schema/postgres/host/0001_tokens.sql"),
-    include_str!("../../../schema/postgres/host/0002_events.sql"),
-    include_str!("../../../schema/postgres/host/0003_hosts.sql"),
-    include_str!("../../../schema/postgres/host/0004_places.sql"),
-];
-
-/// The newest version of the host's own tables that is known here: of those that belong to no plugin, or of a plugin's.
-pub(super) fn newest_tables(host: bool) -> i64 {
-    i64::try_from(if host { HOST_TABLES.len() } else { PLUGIN_TABLES.len() }).unwrap_or(i64::MAX)
-}
+use crate::store::host_db::HostDb;
 
 /// The schema of what belongs to no plugin; no plugin can be called so.
 pub(super) const HOST_SCHEMA: &str = "host";
@@ -43,6 +26,9 @@ pub(super) const HOST_SCHEMA: &str = "host";
 const CONNECT: Duration = Duration::from_secs(5);
 /// How long a database that had no room counts as full, unless it says so again.
 const FULL: Duration = Duration::from_secs(5);
+
+/// How long it may take until those who only read see a change of tables by another host.
+const SEEN_AFTER: Duration = Duration::from_secs(1);
 
 /// How often the database is asked whether it answers.
 const PULSE: Duration = Duration::from_secs(1);
@@ -80,6 +66,9 @@ pub struct Server {
     me: String,
     pub(super) notices: Arc<Notices>,
     pub(super) alone: Kept,
+    /// What its schemas belong to, where that is in another database, and those that are known to.
+    pub(super) host: OnceLock<Arc<HostDb>>,
+    claimed: Mutex<HashSet<String>>,
     /// By plugin, which version of its tables was seen last, and when.
     tables: Mutex<HashMap<String, (Instant, i64)>>,
 }
@@ -175,6 +164,8 @@ impl Server {
             me,
             notices,
             alone,
+            host: OnceLock::new(),
+            claimed: Mutex::default(),
         });
         server.feel_pulse();
         server.tell_on();
@@ -252,23 +243,42 @@ impl Server {
     /// # Errors
     /// When none can be had in time.
     pub(super) async fn connect(&self) -> Result<Object, StoreError> {
-        use deadpool_postgres::{PoolError, TimeoutType};
-        self.pool.get().await.map_err(|error| {
-            let why = match &error {
-                PoolError::Timeout(TimeoutType::Wait) => {
-                    return StoreError::Unavailable(
-                        "all connections to the database are in use; try again shortly, or raise store_connections"
-                            .to_owned(),
-                    );
-                }
-                PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => told(error),
-                PoolError::Timeout(_)
-                | PoolError::Closed
-                | PoolError::NoRuntimeSpecified
-                | PoolError::PostCreateHook(_) => error.to_string(),
+        self.reach().await.map_err(|why| {
+            let Some(why) = why else {
+                let text = "all connections to the database are in use; try again shortly, or raise store_connections";
+                return StoreError::Unavailable(text.to_owned());
             };
             tracing::warn!(database = self.place, why, "no connection to the database");
             StoreError::Unavailable("the database cannot be reached; try again shortly".to_owned())
+        })
+    }
+
+    /// The same for an operator, who may know why there is none.
+    ///
+    /// # Errors
+    /// When none can be had in time.
+    pub(super) async fn connect_telling(&self) -> Result<Object, StoreError> {
+        match self.reach().await {
+            Ok(client) => Ok(client),
+            Err(Some(why)) => {
+                Err(StoreError::Unavailable(format!("the database cannot be reached ({}): {why}", self.place)))
+            }
+            Err(None) => self.connect().await,
+        }
+    }
+
+    /// A connection from the pool, or why there is none; `None` where all are in use.
+    async fn reach(&self) -> Result<Object, Option<String>> {
+        use deadpool_postgres::{PoolError, TimeoutType};
+        self.pool.get().await.map_err(|error| match &error {
+            PoolError::Timeout(TimeoutType::Wait) => None,
+            PoolError::Backend(error) | PoolError::PostCreateHook(HookError::Backend(error)) => {
+                Some(told(error) + errors::way_out(error))
+            }
+            PoolError::Timeout(_)
+            | PoolError::Closed
+            | PoolError::NoRuntimeSpecified
+            | PoolError::PostCreateHook(_) => Some(error.to_string()),
         })
     }
 
@@ -334,80 +344,6 @@ impl Server {
         });
     }
 
-    /// Makes the schema of a plugin, or of the host, with the host's own tables at their newest version, unless that
-    /// was done already.
-    ///
-    /// # Errors
-    /// When the database fails, or was written by a newer version.
-    pub(super) async fn make_ready(&self, schema: &str) -> Result<(), StoreError> {
-        if self.ready().contains(schema) {
-            return Ok(());
-        }
-        let steps: &[&str] = if schema == HOST_SCHEMA { &HOST_TABLES } else { &PLUGIN_TABLES };
-        let mut client = self.connect().await?;
-        let failed = |error: tokio_postgres::Error| {
-            StoreError::Unavailable(format!(
-                "the schema {schema} of {} cannot be made ready: {}; the host needs the right to create schemas there",
-                self.place,
-                told(&error)
-            ))
-        };
-        let newest = i64::try_from(steps.len()).unwrap_or(i64::MAX);
-        let transaction = client.transaction().await.map_err(failed)?;
-        // Others that start at this moment wait until it is there.
-        let lock = super::number_of(&["oncehost", "tables", schema]);
-        transaction.execute("SELECT pg_advisory_xact_lock($1)", &[&lock]).await.map_err(failed)?;
-        if self.heeds_marks
-            && let Some(why) = moving::refusal(&*transaction, schema).await.map_err(failed)?
-        {
-            return Err(StoreError::Unavailable(why));
-        }
-        transaction
-            .batch_execute(&format!(
-                "CREATE SCHEMA IF NOT EXISTS \"{schema}\"; SET LOCAL search_path TO \"{schema}\"; \
-                 CREATE TABLE IF NOT EXISTS _oncehost_version (version BIGINT NOT NULL)"
-            ))
-            .await
-            .map_err(failed)?;
-        let state = "SELECT coalesce(max(version), 0), current_setting('server_encoding') FROM _oncehost_version";
-        let row = transaction.query_one(state, &[]).await.map_err(failed)?;
-        let (found, encoding): (i64, String) = (row.try_get(0).map_err(failed)?, row.try_get(1).map_err(failed)?);
-        if encoding != "UTF8" {
-            return Err(StoreError::Unavailable(format!(
-                "the database {} keeps text as {encoding}; the host needs one made with ENCODING 'UTF8'",
-                self.place
-            )));
-        }
-        if found > newest {
-            return Err(StoreError::Unavailable(format!(
-                "the schema {schema} of {} was written by a newer oncehost (host tables version {found}, this one knows \
-                 {newest}); start that version again",
-                self.place
-            )));
-        }
-        if found == 0 {
-            let first = "SELECT 1 FROM pg_class WHERE relname IN ('_oncehost_keys', 'tokens') \
-                         AND relnamespace = current_schema()::regnamespace";
-            if transaction.query_opt(first, &[]).await.map_err(failed)?.is_some() {
-                return Err(StoreError::Unavailable(format!(
-                    "the schema {schema} of {} has the host's tables, but their version is gone from _oncehost_version; \
-                     restore the newest backup, or, where this version of oncehost wrote it last, run \
-                     CREATE TABLE IF NOT EXISTS \"{schema}\"._oncehost_version (version BIGINT NOT NULL); \
-                     INSERT INTO \"{schema}\"._oncehost_version VALUES ({newest})",
-                    self.place
-                )));
-            }
-        }
-        for (at, step) in steps.iter().enumerate().skip(usize::try_from(found).unwrap_or(0)) {
-            transaction.batch_execute(step).await.map_err(failed)?;
-            let version = i64::try_from(at + 1).unwrap_or(i64::MAX);
-            transaction.execute("INSERT INTO _oncehost_version VALUES ($1)", &[&version]).await.map_err(failed)?;
-        }
-        transaction.commit().await.map_err(failed)?;
-        self.ready().insert(schema.to_owned());
-        Ok(())
-    }
-
     /// The plugins that have a schema here, loaded or not, sorted.
     ///
     /// # Errors
@@ -423,10 +359,10 @@ impl Server {
         })
     }
 
-    /// The version of a plugin's tables, where it was seen within `age`.
-    pub(super) fn tables_version(&self, plugin: &str, age: Duration) -> Option<i64> {
+    /// The version of a plugin's tables, where it was seen of late.
+    pub(super) fn tables_version(&self, plugin: &str) -> Option<i64> {
         let tables = self.tables.lock().unwrap_or_else(PoisonError::into_inner);
-        tables.get(plugin).filter(|(seen, _)| seen.elapsed() < age).map(|(_, version)| *version)
+        tables.get(plugin).filter(|(seen, _)| seen.elapsed() < SEEN_AFTER).map(|(_, version)| *version)
     }
 
     /// Notes the version of a plugin's tables, or with `None` that it has to be looked up.
@@ -443,7 +379,19 @@ impl Server {
         self.ready().remove(schema);
     }
 
-    fn ready(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
+    pub(super) fn claimed(&self, schema: &str) -> bool {
+        self.claimed.lock().unwrap_or_else(PoisonError::into_inner).contains(schema)
+    }
+
+    pub(super) fn has_claimed(&self, schema: &str) {
+        self.claimed.lock().unwrap_or_else(PoisonError::into_inner).insert(schema.to_owned());
+    }
+
+    pub(super) fn heeds_marks(&self) -> bool {
+        self.heeds_marks
+    }
+
+    pub(super) fn ready(&self) -> std::sync::MutexGuard<'_, HashSet<String>> {
         self.ready.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }

@@ -2,12 +2,11 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
-use std::time::Duration;
 
 use deadpool_postgres::Object;
 
 use super::cells::value;
-use super::{Access, Fate, Server, Shared, StoreError, Tx, errors, number_of, own, server};
+use super::{Access, Fate, Server, Shared, StoreError, Tx, errors, in_use, number_of, own, server};
 use crate::clock::Millis;
 use crate::codec::Value;
 use crate::query::Cell;
@@ -104,9 +103,6 @@ impl Database for Within<'_> {
     }
 }
 
-/// How long it may take until a change of tables by another host is seen.
-const SEEN_AFTER: Duration = Duration::from_secs(1);
-
 impl Tx {
     /// See [`crate::store::Tx::misfits`].
     ///
@@ -131,22 +127,6 @@ impl Tx {
             self.query(set, &[super::text(&before)])?;
         }
         Ok(done)
-    }
-
-    /// See [`crate::store::Tx::tables_version`].
-    ///
-    /// # Errors
-    /// When the database fails, or the transaction is gone.
-    pub fn tables_version(&self) -> Result<i64, StoreError> {
-        let (server, plugin) = (&self.shared.server, &self.shared.plugin);
-        if let Some(version) = server.tables_version(plugin, SEEN_AFTER) {
-            return Ok(version);
-        }
-        let sql = format!("SELECT coalesce(max(version), 0) FROM {}", self.shared.table("_oncehost_schema"));
-        let rows = self.query(&sql, &[])?;
-        let version = rows.first().map_or(Ok(0), |row| super::get(row, 0))?;
-        server.saw_tables(plugin, Some(version));
-        Ok(version)
     }
 }
 
@@ -208,7 +188,9 @@ pub fn change<R, E: From<SchemaError>>(
     let lock = number_of(&["oncehost", "schema", &shared.plugin]);
     // READ COMMITTED: what another host applied while this one waited has to be seen. A long change may take its time.
     let begin = format!(
-        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock({lock})"
+        "BEGIN ISOLATION LEVEL READ COMMITTED; SET LOCAL statement_timeout = 0; SELECT pg_advisory_xact_lock({lock}); \
+         SELECT pg_advisory_xact_lock({})",
+        in_use::lock(&shared.plugin)
     );
     let catalog = Catalog::begin(shared, &begin)?;
     match work(&catalog) {

@@ -6,7 +6,7 @@ use std::path::Path;
 use rusqlite::backup::{Backup, StepResult};
 use rusqlite::{Connection, OpenFlags};
 
-use super::{StoreError, fault, open_reader, opening};
+use super::{StoreError, fault, files, open_reader, opening};
 
 /// Pages that are copied between two looks at whether to go on.
 const STEP: i32 = 1024;
@@ -21,12 +21,13 @@ pub struct Snapshot {
 
 impl Snapshot {
     /// Takes hold of the present state of the database at `path`. Writers go on; only the log file cannot begin
-    /// anew as long as this is held.
+    /// anew as long as this is held. `alone` says that there are none.
     ///
     /// # Errors
     /// When the database cannot be opened or read.
-    pub fn take(path: &Path) -> Result<Self, StoreError> {
-        let connection = open_reader(path)?;
+    pub fn take(path: &Path, alone: bool) -> Result<Self, StoreError> {
+        files::refuse_empty(path)?;
+        let connection = if alone { open_alone(path)? } else { open_reader(path)? };
         let failed = |error: rusqlite::Error| opening(path, &error);
         connection.execute_batch("BEGIN").map_err(failed)?;
         // The first read is what fixes the instant.
@@ -51,6 +52,8 @@ impl Snapshot {
     /// # Errors
     /// When one of the two files fails, or the database is damaged.
     pub fn copy_to(&self, path: &Path, go_on: &mut dyn FnMut(u64) -> bool) -> Result<bool, StoreError> {
+        let made = files::create(path);
+        made.map_err(|error| StoreError::Unavailable(format!("cannot make {}: {error}", path.display())))?;
         let mut copy = Connection::open(path).map_err(|error| opening(path, &error))?;
         let failed = |error: rusqlite::Error| fault(&error);
         // Nobody reads it before it is whole and forced to disk below.
@@ -89,6 +92,12 @@ fn check(path: &Path) -> Result<(), StoreError> {
     quick_check(&connection).map_err(|error| opening(path, &error))?.map_or(Ok(()), |damage| {
         Err(StoreError::Unavailable(format!("the database is damaged ({damage}); restore it from an older backup")))
     })
+}
+
+/// Opens a database that nobody writes: where it has no log, nothing is made beside it.
+pub(super) fn open_alone(path: &Path) -> Result<Connection, StoreError> {
+    let has_log = std::fs::metadata(files::log_of(path)).is_ok_and(|log| log.len() > 0);
+    if has_log { open_reader(path) } else { open_still(path) }
 }
 
 /// Opens a database that nobody writes and that has no log; nothing is made beside it.

@@ -15,6 +15,14 @@ fn execute(connection: &Connection, sql: &str, params: impl rusqlite::Params) ->
     connection.prepare_cached(sql).and_then(|mut statement| statement.execute(params)).map_err(|error| fault(&error))
 }
 
+/// Adds deliveries in their order.
+///
+/// # Errors
+/// When the database fails.
+pub fn add_all(tx: &Tx, new: &[NewDelivery], now: Millis) -> Result<(), StoreError> {
+    new.iter().try_for_each(|new| add(tx, new, now).map(drop))
+}
+
 /// Adds a delivery, once for each event and subscription; gives whether it is new.
 ///
 /// # Errors

@@ -4,7 +4,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension};
 
-use super::{HOST_TABLES, StoreError, copy, host_db, moving, open_reader, opening};
+use super::{HOST_TABLES, StoreError, copy, files, host_db, moving, open_reader, opening};
 use crate::clock::Millis;
 
 /// What `look` found in one database.
@@ -33,11 +33,22 @@ pub fn newest_host_tables(name: &str) -> i64 {
 /// # Errors
 /// When it cannot be opened or read, which says nothing about what is in it.
 pub fn look(path: &Path, replies_before: Millis, marks_before: Millis) -> Result<Health, StoreError> {
+    let damaged =
+        |what: String| Ok(Health { damage: Some(what), host_tables: 0, newest: None, expired: (0, 0), moved: None });
+    if files::is_empty(path) {
+        return damaged("it is empty (0 bytes), so what it held is lost".to_owned());
+    }
+    // Without a log nobody has it open, and nothing needs to be made beside it; what then looks damaged may be what a
+    // host that has opened it meanwhile is about to write.
+    if !files::log_of(path).exists()
+        && let Ok(still) = copy::open_still(path)
+        && let Ok(health @ Health { damage: None, .. }) = look_at(&still, replies_before, marks_before)
+    {
+        return Ok(health);
+    }
     let connection = open_reader(path)?;
     look_at(&connection, replies_before, marks_before).or_else(|error| match error.sqlite_error_code() {
-        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
-            Ok(Health { damage: Some(error.to_string()), host_tables: 0, newest: None, expired: (0, 0), moved: None })
-        }
+        Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => damaged(error.to_string()),
         _ => Err(opening(path, &error)),
     })
 }

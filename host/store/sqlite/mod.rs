@@ -1,6 +1,5 @@
 //! SQLite: one database file per plugin, so that an invocation is one local commit.
 
-use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
@@ -9,12 +8,13 @@ use std::time::{Duration, Instant};
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use self::own::HOST_TABLES;
-use super::{Access, Fate, StoreError, words};
-use crate::schema::{self, Schema};
+use super::{Access, StoreError, words};
+use crate::schema;
 
 pub mod copy;
 pub mod deliveries;
 mod errors;
+pub mod files;
 pub mod health;
 pub mod host_db;
 pub mod keys;
@@ -24,7 +24,11 @@ pub mod own;
 pub mod records;
 pub mod schedules;
 pub mod steps;
+mod tx;
 pub mod workflows;
+
+use tx::Marks;
+pub use tx::Tx;
 
 /// How long a statement waits for another process that holds a lock (a backup tool, a shell).
 const BUSY_TIMEOUT: Duration = Duration::from_secs(5);
@@ -48,37 +52,25 @@ pub fn open_writer(path: &Path) -> Result<Connection, StoreError> {
 
 /// Opens (or makes) a database that the host writes, with its tables brought up by those of `steps` it lacks.
 fn open_versioned(path: &Path, steps: &[&str]) -> Result<Connection, StoreError> {
-    let mut connection = Connection::open_with_flags(
-        path,
-        OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_CREATE | OpenFlags::SQLITE_OPEN_NO_MUTEX,
-    )
-    .map_err(|error| opening(path, &error))?;
-    prepare(&connection)
-        .and_then(|()| connection.pragma_update(None, "journal_mode", "WAL"))
-        .and_then(|()| connection.pragma_update(None, "synchronous", "FULL"))
-        .map_err(|error| opening(path, &error))?;
-    migrate(&mut connection, path, steps)?;
-    make_durable(path)?;
+    if !path.exists() {
+        files::make(path, |fresh| open_at(fresh, path, steps))?;
+    }
+    files::refuse_empty(path)?;
+    let connection = open_at(path, path, steps)?;
+    files::make_durable(path)?;
     Ok(connection)
 }
 
-/// What a killed process had written to the log but not yet forced to disk shows as committed now. Forcing it comes
-/// before the first reply that rests on it; so does the folder's entry of a file that is new.
-fn make_durable(path: &Path) -> Result<(), StoreError> {
-    let force = |path: &Path| match std::fs::File::open(path).and_then(|file| file.sync_all()) {
-        Err(error) if error.kind() != std::io::ErrorKind::NotFound => {
-            Err(StoreError::Unavailable(format!("cannot force {} to disk: {error}; check the disk", path.display())))
-        }
-        Ok(()) | Err(_) => Ok(()),
-    };
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    force(Path::new(&log))?;
-    crate::crash_point!("log-forced");
-    match path.parent() {
-        Some(folder) if !folder.as_os_str().is_empty() => force(folder),
-        Some(_) | None => force(Path::new(".")),
-    }
+/// Opens the file at `path`, which is there; messages call it `shown`.
+fn open_at(path: &Path, shown: &Path, steps: &[&str]) -> Result<Connection, StoreError> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_WRITE | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let mut connection = Connection::open_with_flags(path, flags).map_err(|error| opening(shown, &error))?;
+    prepare(&connection)
+        .and_then(|()| connection.pragma_update(None, "journal_mode", "WAL"))
+        .and_then(|()| connection.pragma_update(None, "synchronous", "FULL"))
+        .map_err(|error| opening(shown, &error))?;
+    migrate(&mut connection, shown, steps)?;
+    Ok(connection)
 }
 
 /// Opens an existing database so that nothing can be written through it, whatever the SQL.
@@ -88,12 +80,13 @@ fn make_durable(path: &Path) -> Result<(), StoreError> {
 pub fn open_reader(path: &Path) -> Result<Connection, StoreError> {
     let connection = open_beside_writer(path)?;
     // A read may be the first thing after a crash, and rests on the log as a reply to a write does.
-    make_durable(path)?;
+    files::make_durable(path)?;
     Ok(connection)
 }
 
 /// The same where this process has just opened the database for writing, and so forced its log to disk.
 fn open_beside_writer(path: &Path) -> Result<Connection, StoreError> {
+    files::refuse_empty(path)?;
     let connection =
         Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
             .map_err(|error| opening(path, &error))?;
@@ -198,6 +191,7 @@ pub struct Shared {
     epoch: Instant,
     /// SQLite's count of changes of the schema, as the open transaction sees it.
     tables_version: AtomicI64,
+    marks: Marks,
 }
 
 impl Shared {
@@ -217,6 +211,7 @@ impl Shared {
             stop_query,
             epoch,
             tables_version: AtomicI64::new(0),
+            marks: Marks::default(),
         }))
     }
 
@@ -328,170 +323,5 @@ fn watch_queries(connection: &mut Connection, epoch: Instant, stop_query: &Arc<A
     };
     if let Err(error) = connection.progress_handler(STEPS_BETWEEN_LOOKS, Some(late)) {
         tracing::error!(%error, "queries on this connection have no time limit");
-    }
-}
-
-/// A script's hold on the transaction it runs in. The connection is taken per host call, so that a run that hangs
-/// outside host calls can be parted from its transaction.
-#[derive(Clone)]
-pub struct Tx {
-    shared: Arc<Shared>,
-    generation: u64,
-    until: Option<Instant>,
-}
-
-impl Tx {
-    /// A hold on the transaction that `shared` is in now.
-    pub fn new(shared: &Arc<Shared>) -> Self {
-        Self { shared: shared.clone(), generation: shared.generation(), until: None }
-    }
-
-    /// Begins a transaction that may write, and holds it.
-    ///
-    /// # Errors
-    /// When the database fails, or another process holds its lock for too long.
-    pub fn begin(shared: &Arc<Shared>) -> Result<Self, StoreError> {
-        let connection = shared.lock();
-        if !connection.is_autocommit() {
-            // Left by an error between BEGIN and COMMIT; nothing in it was answered.
-            connection.execute_batch("ROLLBACK").map_err(|error| fault(&error))?;
-        }
-        let begun = connection.prepare_cached("BEGIN IMMEDIATE").and_then(|mut statement| statement.execute([]));
-        begun.map_err(|error| fault(&error))?;
-        shared.see_tables(&connection)?;
-        drop(connection);
-        Ok(Self::new(shared))
-    }
-
-    /// Begins a transaction that only reads.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub fn begin_read(&self) -> Result<(), StoreError> {
-        let connection = self.shared.lock();
-        connection.execute_batch("BEGIN").map_err(|error| fault(&error))?;
-        self.shared.see_tables(&connection)
-    }
-
-    /// Ends a transaction that only read, if it is still there.
-    ///
-    /// # Errors
-    /// When the database fails.
-    pub fn end_read(&self) -> Result<(), StoreError> {
-        let connection = self.shared.lock();
-        if self.is_current() && !connection.is_autocommit() {
-            connection.execute_batch("COMMIT").map_err(|error| fault(&error))?;
-        }
-        Ok(())
-    }
-
-    /// Undoes what was done since the savepoint `invocation`; where that cannot be undone, the whole transaction.
-    pub fn undo(&self) {
-        // Where the database rolled everything back there is no savepoint left, and nothing to undo.
-        let undone = self.execute("ROLLBACK TO invocation").and_then(|()| self.execute("RELEASE invocation"));
-        if let Err(error) = undone {
-            // Nothing of a failed call may commit with its neighbours: where the savepoint cannot be undone, all goes.
-            tracing::debug!(%error, "the savepoint went with its transaction, or has to");
-            let _ = self.execute("ROLLBACK");
-        }
-    }
-
-    /// Commits.
-    ///
-    /// # Errors
-    /// [`StoreError::Gone`] where it is known that nothing was committed; after any other it may or may not have
-    /// happened. Nothing is open any more.
-    pub fn commit(&self) -> Result<(), StoreError> {
-        self.with(|connection| {
-            connection.execute_batch("COMMIT").map_err(|error| {
-                if !connection.is_autocommit() {
-                    // Where this fails too, the connection has to be replaced.
-                    let _ = connection.execute_batch("ROLLBACK");
-                }
-                // The log ends with a commit's mark, and it is a write before that which found no room: nobody, after
-                // a crash either, takes what is there for committed.
-                if error.sqlite_error_code() == Some(ErrorCode::DiskFull) && connection.is_autocommit() {
-                    return StoreError::Gone(FULL.to_owned());
-                }
-                fault(&error)
-            })
-        })
-    }
-
-    /// What became of the transaction so far.
-    pub fn fate(&self) -> Fate {
-        // The lock first: whoever takes the transaction away holds it while doing so.
-        let connection = self.shared.lock();
-        if !self.is_current() {
-            Fate::Parted
-        } else if connection.is_autocommit() {
-            Fate::Ended
-        } else {
-            Fate::Open
-        }
-    }
-
-    /// The same hold, whose queries are stopped at `until`.
-    #[must_use]
-    pub fn until(&self, until: Instant) -> Self {
-        Self { until: Some(until), ..self.clone() }
-    }
-
-    /// Whether this hold was not taken away by the watchdog.
-    fn is_current(&self) -> bool {
-        self.generation == self.shared.generation()
-    }
-
-    /// Runs `work` inside the transaction; for what writes.
-    ///
-    /// # Errors
-    /// What `work` gives, or [`StoreError::Gone`] when the transaction was rolled back as a whole (statements would
-    /// then commit one by one) or taken away.
-    pub fn with<R>(&self, work: impl FnOnce(&Connection) -> Result<R, StoreError>) -> Result<R, StoreError> {
-        let connection = self.shared.lock();
-        if !self.is_current() || connection.is_autocommit() {
-            return Err(StoreError::Gone(
-                "the transaction of this invocation is gone; nothing of it is kept".to_owned(),
-            ));
-        }
-        work(&connection)
-    }
-
-    /// See [`crate::store::Tx::tables_version`].
-    pub fn tables_version(&self) -> i64 {
-        self.shared.tables_version.load(Ordering::Relaxed)
-    }
-
-    /// See [`crate::store::Tx::misfits`].
-    ///
-    /// # Errors
-    /// As [`Tx::with`].
-    pub fn misfits(&self, wanted: &Schema) -> Result<BTreeMap<String, String>, StoreError> {
-        self.with(|connection| {
-            schema::misfits(connection, wanted).map_err(|error| StoreError::Unavailable(error.to_string()))
-        })
-    }
-
-    /// Runs `work` inside the transaction, with the run's time limit on its queries; for what only reads.
-    ///
-    /// # Errors
-    /// As [`Tx::with`], and [`StoreError::Slow`].
-    pub fn read<R>(&self, work: impl FnOnce(&Connection) -> Result<R, StoreError>) -> Result<R, StoreError> {
-        self.with(|connection| {
-            self.shared.stop_query_at(self.until);
-            let result = work(connection);
-            self.shared.stop_query_at(None);
-            result
-        })
-    }
-
-    /// Runs one of the host's fixed statements that take no parameters and give no rows.
-    ///
-    /// # Errors
-    /// As [`Tx::with`].
-    pub fn execute(&self, sql: &str) -> Result<(), StoreError> {
-        self.with(|connection| {
-            connection.prepare_cached(sql).and_then(|mut s| s.execute([])).map(|_| ()).map_err(|e| fault(&e))
-        })
     }
 }

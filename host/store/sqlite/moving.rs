@@ -8,12 +8,13 @@ use std::time::Instant;
 
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
-use super::copy::open_still;
+use super::copy::open_alone;
 use super::records::cell;
-use super::{Access, HOST_TABLES, Shared, StoreError, Tx, fault, host_db, open_reader, open_versioned, opening, rows};
+use super::tx::Marks;
+use super::{Access, HOST_TABLES, Shared, StoreError, Tx, fault, host_db, open_versioned, opening, rows};
 use crate::query::Cell;
 use crate::schema::{ColumnType, HOST_PREFIX, ddl};
-use crate::store::moving::{COLUMNS, Found, Mark, NOT_COPIED, Shape, TABLE};
+use crate::store::moving::{COLUMNS, Found, Mark, NOT_COPIED, Shape, TABLE, is_beside};
 use crate::store::records::Cells;
 
 /// See [`crate::store::moving::peek`].
@@ -21,10 +22,7 @@ pub fn peek(path: &Path, closely: bool) -> Result<Found, StoreError> {
     if !path.exists() {
         return Ok(Found::default());
     }
-    let mut log = path.as_os_str().to_owned();
-    log.push("-wal");
-    let has_log = std::fs::metadata(&log).is_ok_and(|log| log.len() > 0);
-    let connection = if has_log { open_reader(path)? } else { open_still(path)? };
+    let connection = open_alone(path)?;
     let failed = |error: rusqlite::Error| opening(path, &error);
     let mark = mark(&connection).map_err(failed)?;
     let names = "SELECT name FROM sqlite_schema WHERE type = 'table' AND name NOT LIKE 'sqlite\\_%' ESCAPE '\\'";
@@ -38,11 +36,6 @@ pub fn peek(path: &Path, closely: bool) -> Result<Found, StoreError> {
         }
     }
     Ok(Found { exists: true, is_ours, mark, filled })
-}
-
-/// Whether a table's rows say nothing about what was done.
-fn is_beside(name: &str) -> bool {
-    NOT_COPIED.contains(&name) || name == "_oncehost_schema"
 }
 
 pub(super) fn mark(connection: &Connection) -> rusqlite::Result<Option<Mark>> {
@@ -77,6 +70,7 @@ pub fn open(path: &Path, host: bool) -> Result<Arc<Shared>, StoreError> {
         stop_query: Arc::new(AtomicU64::new(u64::MAX)),
         epoch: Instant::now(),
         tables_version: AtomicI64::new(0),
+        marks: Marks::default(),
     }))
 }
 

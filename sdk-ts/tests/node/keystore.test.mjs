@@ -136,7 +136,10 @@ test('intents of one scope are not another\'s', async () => {
 test('an intent that is too old is let go', async () => {
   const storage = memoryStorage()
   await reloadedInFlight(storage)
-  assert.deepEqual(keyStore(storage, { keepFor: -1 }).unfinished(), [])
+  const name = storage.key(0)
+  const intent = JSON.parse(storage.getItem(name))
+  storage.setItem(name, JSON.stringify({ ...intent, begun: intent.begun - 60_001 }))
+  assert.deepEqual(keyStore(storage, { keepFor: 60_000 }).unfinished(), [])
   assert.equal(storage.length, 0)
 })
 
@@ -166,4 +169,10 @@ test('two tabs do not work on one intent at the same time', async t => {
   const [intent] = keys.unfinished()
   assert.deepEqual(await Promise.all([keys.resume(ctx, intent), keyStore(storage).resume(ctx, intent)]), [1, 1])
   assert.equal(asked[0].key, asked[1].key)
+})
+
+test('a time to keep that is no number lets nothing go', () => {
+  for (const keepFor of [NaN, '7d']) {
+    assert.throws(() => keyStore(new Map(), { keepFor }), { name: 'TypeError', message: /keepFor must be a number of milliseconds/ })
+  }
 })

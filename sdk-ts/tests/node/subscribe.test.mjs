@@ -203,3 +203,20 @@ test('the stream\'s form is read as its standard says', async t => {
   await until(() => events().length === 3)
   assert.deepEqual(events(), [{ id: '7', topic: 'c' }, { id: '' }, { id: '', topic: '☃' }])
 })
+
+test('what nobody could listen with is told at once', () => {
+  const ctx = createContext({ baseUrl: 'http://host.test' })
+  for (const idleTimeout of [NaN, -1, '5s']) {
+    assert.throws(() => subscribe(ctx, ['a'], { onEvent() {}, idleTimeout }), { name: 'TypeError', message: /idleTimeout must be a number of milliseconds/ })
+  }
+  for (const [topics, options] of [['a', { onEvent() {} }], [['a'], {}]]) {
+    assert.throws(() => subscribe(ctx, topics, options), { name: 'TypeError', message: /topics must be an array, onEvent a function/ })
+  }
+})
+
+test('a place that a storage does not have is none', async t => {
+  const server = await stream(t)
+  const { until } = listening(t, server, { lastEventId: null })
+  await until(got => got.includes('open'))
+  assert.equal(server.requests[0].headers['last-event-id'], undefined)
+})

@@ -1,0 +1,35 @@
+//! Which plugins have their data in another database.
+
+use super::HostDb;
+use crate::store::host_db::PlacedRow;
+use crate::store::postgres::{StoreError, get, text};
+
+impl HostDb {
+    /// The plugins whose data are elsewhere.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn placed(&self) -> Result<Vec<PlacedRow>, StoreError> {
+        let sql = "SELECT plugin, data, place FROM host.placed ORDER BY plugin";
+        let found = self.query(sql.to_owned(), Vec::new())?;
+        let row = |row| Ok(PlacedRow { plugin: get(row, 0)?, data: get(row, 1)?, place: get(row, 2)? });
+        found.iter().map(row).collect()
+    }
+
+    /// Notes where a plugin's data are, unless that is noted already.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn place(&self, row: &PlacedRow) -> Result<(), StoreError> {
+        let sql = "INSERT INTO host.placed (plugin, data, place) VALUES ($1, $2, $3) ON CONFLICT (plugin) DO NOTHING";
+        self.query(sql.to_owned(), vec![text(&row.plugin), text(&row.data), text(&row.place)]).map(drop)
+    }
+
+    /// Forgets where a plugin's data were.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn forget_place(&self, plugin: &str) -> Result<(), StoreError> {
+        self.query("DELETE FROM host.placed WHERE plugin = $1".to_owned(), vec![text(plugin)]).map(drop)
+    }
+}

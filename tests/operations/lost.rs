@@ -1,0 +1,210 @@
+//! Data folders that are not what an operator takes them for: another one, or one that lost something.
+
+use std::fs::{self, File};
+use std::os::unix::fs::PermissionsExt;
+use std::path::{Path, PathBuf};
+
+use super::{body, run, shop};
+use crate::support::process::{Folders, Process};
+
+/// A host worked on these folders, and ended in good order.
+fn used() -> Folders {
+    let folders = shop();
+    let host = folders.dev();
+    host.post("shop", "add", "a", &body("a")).data();
+    assert!(host.terminate().success());
+    folders
+}
+
+fn remove(folder: &Path, name: &str) {
+    for ending in ["", "-wal", "-shm"] {
+        let _ = fs::remove_file(folder.join(format!("{name}{ending}")));
+    }
+}
+
+#[test]
+fn command_that_only_asks_makes_no_data_folder() {
+    let folders = shop();
+    let none = folders.data().with_file_name("none");
+    let shown = none.display().to_string();
+    let asking: [&[&str]; 9] = [
+        &["token", "list"],
+        &["token", "revoke", "x"],
+        &["flow", "list"],
+        &["flow", "show", "x"],
+        &["flow", "retry", "x"],
+        &["events", "list"],
+        &["events", "dead"],
+        &["events", "discard", "--all"],
+        &["backup", "copy.tar"],
+    ];
+    for args in asking {
+        let ended = run(folders.command(&[args, &["--data", &shown]].concat()));
+        let text = ended.sentence(1);
+        assert!(text.starts_with(&format!("there is no data folder {shown}")) && text.contains("--data DIR"), "{text}");
+    }
+    for (args, code) in
+        [(&["plugin", "list"][..], 0), (&["schema", "plan"], 0), (&["schema", "status"], 0), (&["doctor"], 1)]
+    {
+        let ended = run(folders.command(&[args, &["--data", &shown]].concat()));
+        assert_eq!(ended.code, Some(code), "{args:?}: {ended:?}");
+    }
+    let plan = run(folders.command(&["schema", "plan", "--data", &shown]));
+    assert!(plan.err.contains(&format!("there is no data folder {shown} yet")), "{plan:?}");
+    assert!(!none.exists());
+}
+
+#[test]
+fn command_that_only_asks_puts_no_data_into_another_folder() {
+    let folders = shop();
+    let other = folders.plugins().display().to_string();
+    let ended = run(folders.command(&["token", "list", "--data", &other]));
+    assert!(
+        ended.sentence(1).starts_with(&format!("there are no data in {other}: name the right folder")),
+        "{ended:?}"
+    );
+    let names: Vec<_> = fs::read_dir(folders.plugins()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    assert_eq!(names, ["shop"]);
+}
+
+#[test]
+fn lost_host_db_keeps_a_host_from_starting_until_somebody_says_that_it_is_lost() {
+    let folders = used();
+    let made =
+        run(folders.command(&["token", "create", "--tenant", "acme", "--subject", "x", "--scope", "invoke:shop"]));
+    assert_eq!(made.code, Some(0), "{made:?}");
+    let aside = folders.data().with_file_name("host.db");
+    fs::rename(folders.data().join("host.db"), &aside).unwrap();
+    for command in [
+        &["dev"][..],
+        &["serve"],
+        &["token", "list"],
+        &["token", "create", "--tenant", "a", "--subject", "b", "--scope", "operator"],
+    ] {
+        let ended = run(folders.command(command));
+        let text = ended.sentence(1);
+        assert!(text.starts_with("host.db is gone from the data folder"), "{text}");
+        assert!(text.contains("databases of shop") && text.contains("--allow-destructive host.db"), "{text}");
+        assert!(!folders.data().join("host.db").exists());
+    }
+    let doctor = run(folders.command(&["doctor"]));
+    assert_eq!(doctor.code, Some(1));
+    assert!(doctor.out.contains("FAIL  database host.db: host.db is gone"), "{}", doctor.out);
+    // Put back, it is as it was.
+    fs::rename(&aside, folders.data().join("host.db")).unwrap();
+    assert!(run(folders.command(&["token", "list"])).out.contains("tenant acme, subject x"));
+    let needless = run(folders.command(&["schema", "apply", "--allow-destructive", "host.db"]));
+    assert!(needless.code == Some(2) && needless.err.contains("leave this out"), "{needless:?}");
+    remove(&folders.data(), "host.db");
+    assert_eq!(run(folders.command(&["schema", "apply", "--allow-destructive", "host.db"])).code, Some(0));
+    assert!(run(folders.command(&["token", "list"])).out.starts_with("no tokens"));
+    let host = folders.dev();
+    assert!(host.post("shop", "add", "a", &body("a")).replayed, "the plugin's own records are there");
+}
+
+#[test]
+fn empty_database_file_does_not_begin_anew() {
+    let folders = used();
+    let path = folders.data().join("shop.db");
+    let good = fs::read(&path).unwrap();
+    let empty = || {
+        remove(&folders.data(), "shop.db");
+        File::create(&path).unwrap();
+    };
+    empty();
+    let log = folders.data().with_file_name("log");
+    let host = Process::logging(folders.command(&["dev", "--apply-schema"]), File::create(&log).unwrap().into());
+    let answer = host.post("shop", "add", "a", &body("a"));
+    assert_eq!((answer.status, answer.error().as_str()), (503, "UNAVAILABLE"));
+    let told = fs::read_to_string(&log).unwrap();
+    assert!(told.contains("shop.db is empty (0 bytes), so what it held is lost: put it back from a backup"), "{told}");
+    assert_eq!(fs::metadata(&path).unwrap().len(), 0);
+    let doctor = run(folders.command(&["doctor"]));
+    assert!(doctor.out.contains("FAIL  database shop.db: it is damaged: it is empty (0 bytes)"), "{}", doctor.out);
+    let backup = run(folders.command(&["backup", "copy.tar"]));
+    assert!(backup.sentence(1).contains("shop.db is empty"), "no backup of nothing: {backup:?}");
+    assert!(host.terminate().success());
+    fs::write(&path, &good).unwrap();
+    assert!(folders.dev().post("shop", "add", "a", &body("a")).replayed);
+    let host_db = folders.data().join("host.db");
+    remove(&folders.data(), "host.db");
+    File::create(&host_db).unwrap();
+    assert!(run(folders.command(&["dev"])).sentence(1).contains("host.db is empty (0 bytes)"));
+}
+
+/// Files below a folder that others than their owner may read or write.
+fn open_to_others(folder: &Path) -> Vec<PathBuf> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(folder).unwrap() {
+        let path = entry.unwrap().path();
+        let meta = fs::symlink_metadata(&path).unwrap();
+        if meta.permissions().mode() & 0o077 != 0 {
+            found.push(path.clone());
+        }
+        if meta.is_dir() {
+            found.extend(open_to_others(&path));
+        }
+    }
+    found
+}
+
+#[test]
+fn data_and_copies_are_for_their_owner_alone_whatever_the_umask_says() {
+    let folders = shop();
+    let none: [PathBuf; 0] = [];
+    let open = |args: &[&str]| {
+        let command = folders.command(args);
+        let mut shell = std::process::Command::new("bash");
+        let line = "umask 0; exec \"$@\"";
+        shell.args(["-c", line, "-"]).arg(command.get_program()).args(command.get_args());
+        folders.onto(shell)
+    };
+    let host = Process::start(open(&["dev", "--apply-schema"]));
+    host.post("shop", "add", "a", &body("a")).data();
+    assert_eq!(open_to_others(&folders.data()), none);
+    assert_eq!(run(open(&["backup", "copy"])).code, Some(0));
+    assert_eq!(run(open(&["backup", "copy.tar"])).code, Some(0));
+    assert!(host.terminate().success());
+    let place = folders.data().parent().unwrap().to_owned();
+    for made in ["one/restored", "two"] {
+        assert_eq!(run(open(&["restore", "copy.tar", "--data", made])).code, Some(0));
+    }
+    for folder in ["data", "copy", "one", "one/restored", "two"] {
+        let mode = fs::metadata(place.join(folder)).unwrap().permissions().mode();
+        assert_eq!((mode & 0o077, open_to_others(&place.join(folder))), (0, none.to_vec()), "{folder}");
+    }
+    assert_eq!(fs::metadata(place.join("copy.tar")).unwrap().permissions().mode() & 0o077, 0);
+    let mut names: Vec<_> = fs::read_dir(place.join("two")).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+    names.sort();
+    assert_eq!(names, ["host.db", "lock", "shop.db"], "a restore leaves no logs beside them");
+}
+
+#[test]
+fn looking_at_data_leaves_nothing_beside_them() {
+    let folders = used();
+    let names = || {
+        let mut names: Vec<_> = fs::read_dir(folders.data()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    for (args, code) in
+        [(&["doctor"][..], 0), (&["backup", "copy"], 0), (&["backup", "copy.tar"], 0), (&["events", "list"], 0)]
+    {
+        assert_eq!(run(folders.command(args)).code, Some(code), "{args:?}");
+        assert_eq!(names(), ["host.db", "lock", "shop.db"], "{args:?}");
+    }
+}
+
+#[test]
+fn unknown_name_in_the_environment_is_told() {
+    let folders = used();
+    let mut command = folders.command(&["token", "list"]);
+    command.env("ONCEHOST_DATABASE_URL", "postgres://x").env("ONCEHOST_SERVICE_HOST", "10.0.0.1");
+    let ended = run(command);
+    let text = "oncehost: ONCEHOST_DATABASE_URL in the environment is no setting, and is not looked at\n";
+    assert_eq!((ended.code, ended.err.as_str()), (Some(0), text));
+    let mut command = folders.command(&["token", "list"]);
+    command.env("ONCEHOST_LISTN", "x");
+    let ended = run(command);
+    assert!(ended.code == Some(2) && ended.err.contains("did you mean ONCEHOST_LISTEN?"), "{ended:?}");
+}
