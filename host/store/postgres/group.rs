@@ -99,7 +99,7 @@ impl Tx {
                 client.query(&lock, &of),
                 self.enter(client),
                 client.query(&select, &which),
-                client.batch_execute(self.begin_text(&slot))
+                client.batch_execute(self.begin_text(slot))
             );
             began?;
             Ok::<_, tokio_postgres::Error>((locked?, found?, entered?))
