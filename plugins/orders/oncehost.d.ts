@@ -13,6 +13,7 @@ declare module '@oncehost/sdk/plugin' {
         total_cents: number
         ship_to: unknown
         paid_at: string | null
+        charging_cents: number | null
         createdAt: string
         updatedAt: string
       }
@@ -24,6 +25,7 @@ declare module '@oncehost/sdk/plugin' {
         total_cents?: number | bigint | undefined
         ship_to?: unknown
         paid_at?: string | Date | null | undefined
+        charging_cents?: number | bigint | null | undefined
       }
     }
     order_line: {
