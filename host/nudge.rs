@@ -3,6 +3,7 @@
 
 use std::collections::BTreeSet;
 use std::sync::{Mutex, PoisonError};
+use std::time::Instant;
 
 use tokio::sync::Notify;
 
@@ -29,8 +30,11 @@ impl Nudges {
         std::mem::take(&mut *self.names.lock().unwrap_or_else(PoisonError::into_inner))
     }
 
-    /// Ends when there is a name to take.
-    pub async fn wait(&self) {
+    /// Ends when there is a name to take, and not before `from`.
+    pub async fn wait_from(&self, from: Instant) {
+        if from > Instant::now() {
+            tokio::time::sleep_until(from.into()).await;
+        }
         self.arrived.notified().await;
     }
 }
@@ -45,7 +49,7 @@ mod tests {
         nudges.nudge("a");
         nudges.nudge("a");
         nudges.nudge("b");
-        nudges.wait().await;
+        nudges.wait_from(Instant::now()).await;
         assert_eq!(nudges.take().into_iter().collect::<Vec<_>>(), ["a", "b"]);
         assert!(nudges.take().is_empty());
     }

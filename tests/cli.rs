@@ -196,8 +196,9 @@ fn reader_that_goes_away_ends_a_command_in_silence() {
 fn every_command(folders: &Folders, above: &[String]) -> Vec<Vec<String>> {
     let help = help(folders, above);
     let list = help.split("Commands:\n").nth(1).unwrap_or_default();
-    let names =
-        list.lines().take_while(|line| line.starts_with("  ")).filter_map(|line| line.split_whitespace().next());
+    // What is indented more goes on with the line above.
+    let lines = list.lines().map_while(|line| line.strip_prefix("  ")).filter(|line| !line.starts_with(' '));
+    let names = lines.filter_map(|line| line.split_whitespace().next());
     let below = names.filter(|name| *name != "help").map(|name| [above, &[name.to_owned()]].concat());
     std::iter::once(above.to_vec()).chain(below.flat_map(|one| every_command(folders, &one))).collect()
 }

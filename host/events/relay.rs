@@ -71,7 +71,8 @@ pub(super) async fn relay(app: &Arc<App>, name: &str) -> Result<usize, Failure> 
                 failed.get_or_insert(failure);
             }
         }
-        if begun.elapsed() > app.settings.lease / ROUNDS {
+        // What came meanwhile goes after a rest, with more of its kind.
+        if batch.len() < BATCH || begun.elapsed() > app.settings.lease / ROUNDS {
             app.events.published.nudge(name);
             break;
         }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
@@ -98,6 +98,8 @@ async fn keep_at<F>(
     let mut failing: BTreeMap<String, u32> = BTreeMap::new();
     let mut due: BTreeMap<String, Millis> = BTreeMap::new();
     let mut ending = app.events.ending.subscribe();
+    // Where rounds rest, a nudge each time something is committed need not wake this loop each time.
+    let mut listens_from = Instant::now();
     loop {
         let now = app.clock.now();
         wanted.extend(due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()));
@@ -117,7 +119,8 @@ async fn keep_at<F>(
         });
         tokio::select! {
             _ = ending.wait_for(|ending| *ending) => break,
-            () = nudges.wait() => {
+            () = nudges.wait_from(listens_from) => {
+                listens_from = Instant::now() + rest / 4;
                 wanted.extend(nudges.take());
                 // A round that is under way takes them, if it has room.
                 app.events.more.notify_waiters();
