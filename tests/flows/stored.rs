@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::{Value as Json, json};
 
-use super::{drain, files, look};
+use super::{drain, files, look, until};
 use crate::support::host::Host;
 use crate::support::server::Server;
 use crate::support::stores;
@@ -101,7 +101,12 @@ fn step_whose_script_is_gone_waits_for_it_as_failing_and_goes_on_when_it_is_back
         assert!(error.contains("the script \"ask\" is not there (slow/scripts/ask.ts)"), "{error}");
         fs::write(&script, source).unwrap();
         reload();
-        drain(&host);
+        // The host's own loop may be at it as well.
+        let status = || {
+            drain(&host);
+            look(&host, "slow", "nap-1").data()["status"].clone()
+        };
+        until(status, |status| status == "completed");
         let found = look(&host, "slow", "nap-1").data();
         assert_eq!((&found["status"], &found["error"]), (&json!("completed"), &Json::Null), "{found}");
         assert_eq!(found["steps"]["ask"]["attempt"], 1);
