@@ -42,6 +42,8 @@ export async function call<T>(ctx: Context, given: Call): Promise<Reply<T>> {
     if (signal?.aborted) throw reasonOf(signal)
     const tried = await attempt<T>(ctx, url, own, body, end, signal)
     if ('reply' in tried) return { ...tried.reply, tries }
+    // Nobody may find out by doing it again.
+    if (!patient && tried.error.code === 'UNAVAILABLE') Object.assign(tried.error, { retryable: false })
     const wait = delay(ctx, tries, tried.retryAfter)
     if (!patient || !tried.error.retryable || Date.now() + wait >= end) throw tried.error
     await pause(wait, signal)
@@ -87,7 +89,7 @@ async function attempt<T>(
     if (signal?.aborted) throw reasonOf(signal)
     if (!asked && !limit.signal.aborted) throw cause
     const message = asked
-      ? 'no answer came; whether the work was done is for another try under the same key to find out'
+      ? 'no answer came; whether the work was done, only another try under the same key finds out'
       : '`token` gave no credentials in time'
     return { error: unavailable(message, { cause }) }
   } finally {

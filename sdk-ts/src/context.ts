@@ -37,7 +37,7 @@ export interface Context {
 const VALUE = /^[\t\x20-\x7e\x80-\xff]*[\r\n]*$/
 
 /** Says once where calls go and who makes them. Throws a `TypeError` for what no call could be made with. */
-export function createContext(options: ContextOptions): Context {
+export function createContext(options: ContextOptions = {} as ContextOptions): Context {
   const { token, headers, backoff, deadline = 60_000, tryTimeout = 20_000 } = options
   // As `fetch` takes them: two of one name would be sent as a list.
   const own = Object.fromEntries(Object.entries(headers ?? {}).map(([name, value]) => {

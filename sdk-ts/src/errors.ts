@@ -43,7 +43,7 @@ export class OncehostError extends Error {
   readonly number: number
   /**
    * Whether the very same call, under the same key, may succeed later. A call that ended with this may have had its
-   * effect: only another try under the same key finds out.
+   * effect: only another try under the same key finds out. So it is `false` where a write without a key may be done.
    */
   readonly retryable: boolean
   /** By this the host's log knows the call. */
