@@ -43,9 +43,10 @@ export async function call<T>(ctx: Context, given: Call): Promise<Reply<T>> {
     const tried = await attempt<T>(ctx, url, own, body, end, signal)
     if ('reply' in tried) return { ...tried.reply, tries }
     // Nobody may find out by doing it again.
-    if (!patient && tried.error.code === 'UNAVAILABLE') Object.assign(tried.error, { retryable: false })
+    const { error } = tried
+    if (!patient && error.code === 'UNAVAILABLE') (error as { retryable: boolean }).retryable = false
     const wait = delay(ctx, tries, tried.retryAfter)
-    if (!patient || !tried.error.retryable || Date.now() + wait >= end) throw tried.error
+    if (!patient || !error.retryable || Date.now() + wait >= end) throw error
     await pause(wait, signal)
   }
 }
@@ -89,7 +90,7 @@ async function attempt<T>(
     if (signal?.aborted) throw reasonOf(signal)
     if (!asked && !limit.signal.aborted) throw cause
     const message = asked
-      ? 'no answer came; whether the work was done, only another try under the same key finds out'
+      ? 'no answer came; another try under the same key tells whether it was done'
       : '`token` gave no credentials in time'
     return { error: unavailable(message, { cause }) }
   } finally {

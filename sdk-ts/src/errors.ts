@@ -93,7 +93,7 @@ export function refusal(response: Response, text: string): OncehostError {
     })
   }
   // Something between us and the host has answered.
-  const message = `status ${status}, and no answer of the host`
+  const message = `status ${status}, not of the host`
   if ([429, 502, 503, 504].includes(status)) return unavailable(message, { status, requestId })
   const names: Record<number, string> = { 401: 'UNAUTHENTICATED', 403: 'FORBIDDEN', 404: 'NOT_FOUND', 413: 'TOO_LARGE' }
   return new OncehostError(names[status] ?? 'UNAVAILABLE', message, { status, requestId })

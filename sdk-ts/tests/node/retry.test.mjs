@@ -133,7 +133,7 @@ test('JSON that does not say code 0 is not the host\'s success', async () => {
     const other = () => new Response(body, { headers: { 'content-type': 'application/json' } })
     const { go } = calling(other, answer(7))
     assert.equal(await go(KEYED), 7, body)
-    await assert.rejects(calling(other).go(), { code: 'UNAVAILABLE', status: 200, number: 0, retryable: true, message: /json.*baseUrl/ }, body)
+    await assert.rejects(calling(other).go(), { code: 'UNAVAILABLE', status: 200, number: 0, retryable: false, message: /json.*baseUrl/ }, body)
   }
 })
 
