@@ -12,6 +12,8 @@ use crate::failure::{Code, Failure};
 
 /// How long whoever was asked for his place may take, before another is asked too: he may be at something.
 const PATIENCE: Duration = Duration::from_millis(200);
+/// How long somebody has been silent before he is asked: who came a moment ago may only not have been read yet.
+const SILENT: Duration = Duration::from_secs(1);
 /// How often it is told that places run short.
 const TELL_EVERY: Duration = Duration::from_secs(60);
 
@@ -62,7 +64,7 @@ impl Seats {
             if let Ok(permit) = self.free.clone().try_acquire_owned() {
                 return self.taken(permit);
             }
-            self.ask_for_one();
+            self.ask_for_one(micros(self.begun.elapsed()));
             let freed = tokio::time::timeout(PATIENCE, self.free.clone().acquire_owned());
             if let Ok(Ok(permit)) = freed.await {
                 return self.taken(permit);
@@ -95,10 +97,12 @@ impl Seats {
         Taken { seat, number, seats: self.clone(), _permit: permit }
     }
 
-    /// Asks who has been silent for longest, of those who were not asked yet.
-    fn ask_for_one(&self) {
+    /// Asks who has been silent for longest, of those who were not asked yet and have been silent for some time. `now` is in
+    /// microseconds since the listener began.
+    fn ask_for_one(&self, now: u64) {
         let all = self.all();
-        let open = all.values().filter(|seat| !seat.asked.load(Ordering::Relaxed));
+        let silent = |seat: &&Arc<Seat>| seat.heard.load(Ordering::Relaxed).saturating_add(micros(SILENT)) <= now;
+        let open = all.values().filter(|seat| !seat.asked.load(Ordering::Relaxed)).filter(silent);
         if let Some(seat) = open.min_by_key(|seat| seat.heard.load(Ordering::Relaxed)) {
             seat.asked.store(true, Ordering::Relaxed);
             seat.ask.notify_one();
@@ -120,11 +124,14 @@ impl Seats {
     }
 }
 
+fn micros(time: Duration) -> u64 {
+    u64::try_from(time.as_micros()).unwrap_or(u64::MAX)
+}
+
 impl Seat {
     /// Bytes came; `head` says that they were the end of a head at least.
     pub(super) fn hear(&self, head: bool) {
-        let now = u64::try_from(self.epoch.elapsed().as_micros()).unwrap_or(u64::MAX);
-        self.heard.store(now, Ordering::Relaxed);
+        self.heard.store(micros(self.epoch.elapsed()), Ordering::Relaxed);
         if head {
             self.begun.store(true, Ordering::Relaxed);
         }
@@ -233,9 +240,13 @@ mod tests {
         let (first, second) = (seats.take().await, seats.take().await);
         first.seat.heard.store(9, Ordering::Relaxed);
         second.seat.heard.store(5, Ordering::Relaxed);
-        seats.ask_for_one();
+        let now = micros(SILENT) + 7;
+        seats.ask_for_one(now);
         second.seat.wanted().await;
-        seats.ask_for_one();
+        seats.ask_for_one(now);
+        let asked = |of: &Taken| of.seat.asked.load(Ordering::Relaxed);
+        assert!(!asked(&first), "it was heard a moment ago");
+        seats.ask_for_one(now + 2);
         first.seat.wanted().await;
         drop(second);
         assert_eq!(seats.take().await.number, 2, "what was given up is there for the next");

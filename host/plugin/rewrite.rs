@@ -290,7 +290,7 @@ impl<'a> Rewriter<'a, '_> {
 
     /// `(0, __m0.f)`, so that what is called does not see the namespace as `this`.
     fn detached(&self, callee: &Expression<'a>) -> Option<Expression<'a>> {
-        let value = self.imported(callee)?;
+        let value = self.imported(callee.get_inner_expression())?;
         if matches!(value, Expression::Identifier(_)) {
             return Some(value);
         }

@@ -11,19 +11,22 @@ use oxc::ast::ast::{
 };
 use oxc::ast_visit::{Visit, walk};
 use oxc::semantic::{Scoping, SymbolId};
-use oxc::syntax::operator::UnaryOperator;
+use oxc::syntax::operator::{BinaryOperator, UnaryOperator};
 
 use super::bundle::{Bundler, Found};
 use super::plain;
 use super::rewrite::CONFIG;
+
+/// Bytes that the constants of one module may hold: they stay in the engine, whose memory all runs share.
+const MOST: usize = 16 << 10;
 
 /// What there is to say of one module by itself.
 #[derive(Debug, Default)]
 pub(super) struct Still {
     /// Nothing but such functions and constants is in it.
     pub own: bool,
-    /// The names of its constants.
-    constants: BTreeSet<String>,
+    /// Its constants, and about how many bytes each holds at most.
+    constants: HashMap<String, usize>,
     /// What it imports and does more with than call it: specifier and name.
     held: Vec<(String, String)>,
 }
@@ -82,9 +85,47 @@ impl Still {
         variables.kind.is_const()
             && variables.declarations.iter().all(|declarator| {
                 let BindingPattern::BindingIdentifier(name) = &declarator.id else { return false };
-                self.constants.insert(name.name.to_string());
-                declarator.init.as_ref().is_some_and(|value| is_primitive(value, scoping))
+                let size = declarator.init.as_ref().and_then(|value| self.size(value, scoping));
+                self.constants.insert(name.name.to_string(), size.unwrap_or(MOST));
+                size.is_some() && self.constants.values().sum::<usize>() <= MOST
             })
+    }
+
+    /// About how many bytes the value holds at most, where it is a text, a number or the like, given that all that the
+    /// module imports is, or is a function.
+    fn size(&self, expression: &Expression<'_>, scoping: &Scoping) -> Option<usize> {
+        match expression {
+            Expression::StringLiteral(it) => Some(it.value.len()),
+            Expression::BigIntLiteral(it) => Some(it.value.len()),
+            Expression::NumericLiteral(_) | Expression::BooleanLiteral(_) | Expression::NullLiteral(_) => Some(8),
+            Expression::ParenthesizedExpression(it) => self.size(&it.expression, scoping),
+            Expression::TemplateLiteral(it) => {
+                let texts = it.quasis.iter().map(|part| Some(part.value.raw.len()));
+                texts.chain(it.expressions.iter().map(|value| self.part(value, scoping))).sum()
+            }
+            Expression::BinaryExpression(it) if !it.operator.is_in() && !it.operator.is_instance_of() => {
+                // `**` and `<<` make much of little.
+                let little = matches!(it.operator, BinaryOperator::Exponential | BinaryOperator::ShiftLeft);
+                let both = self.part(&it.left, scoping)? + self.part(&it.right, scoping)?;
+                Some(if little { both.max(MOST + 1) } else { both })
+            }
+            Expression::UnaryExpression(it) if it.operator != UnaryOperator::Delete => self.size(&it.argument, scoping),
+            Expression::Identifier(it) => {
+                let symbol = it.reference_id.get().and_then(|id| scoping.get_reference(id).symbol_id());
+                let own = symbol.is_some_and(|symbol| scoping.symbol_flags(symbol).is_const_variable());
+                match self.constants.get(it.name.as_str()).filter(|_| own) {
+                    Some(size) => Some(*size),
+                    None => is_imported(expression, scoping).then_some(8),
+                }
+            }
+            _ => None,
+        }
+    }
+
+    /// The same for a part of a greater one: nobody knows here how much is imported.
+    fn part(&self, expression: &Expression<'_>, scoping: &Scoping) -> Option<usize> {
+        let size = self.size(expression, scoping)?;
+        Some(if is_imported(expression, scoping) { MOST + 1 } else { size.max(8) })
     }
 }
 
@@ -94,30 +135,7 @@ fn is_called(function: &Function<'_>, called: &Called<'_>) -> bool {
     !function.generator && function.id.as_ref().is_none_or(|id| called.only(id.symbol_id.get()))
 }
 
-/// Whether it evaluates to a text, a number or the like, given that all that the module imports does, or is a function.
-fn is_primitive(expression: &Expression<'_>, scoping: &Scoping) -> bool {
-    let primitive = |expression: &Expression<'_>| is_primitive(expression, scoping);
-    match expression {
-        Expression::StringLiteral(_)
-        | Expression::NumericLiteral(_)
-        | Expression::BigIntLiteral(_)
-        | Expression::BooleanLiteral(_)
-        | Expression::NullLiteral(_) => true,
-        Expression::ParenthesizedExpression(it) => primitive(&it.expression),
-        Expression::TemplateLiteral(it) => it.expressions.iter().all(primitive),
-        Expression::BinaryExpression(it) => {
-            !it.operator.is_in() && !it.operator.is_instance_of() && primitive(&it.left) && primitive(&it.right)
-        }
-        Expression::UnaryExpression(it) => it.operator != UnaryOperator::Delete && primitive(&it.argument),
-        Expression::Identifier(it) => {
-            let symbol = it.reference_id.get().and_then(|id| scoping.get_reference(id).symbol_id());
-            symbol.is_some_and(|symbol| scoping.symbol_flags(symbol).is_const_variable())
-                || is_imported(expression, scoping)
-        }
-        _ => false,
-    }
-}
-
+/// Whether it is an imported name.
 fn is_imported(expression: &Expression<'_>, scoping: &Scoping) -> bool {
     let Expression::Identifier(it) = expression else { return false };
     let symbol = it.reference_id.get().and_then(|id| scoping.get_reference(id).symbol_id());
@@ -204,7 +222,7 @@ impl Bundler<'_> {
         match self.find(index, name, &mut Default::default()) {
             Found::Value(of, Some(local)) => {
                 let unit = self.files[of].unit.as_ref();
-                still[of] &= unit.is_some_and(|unit| unit.still.constants.contains(&local));
+                still[of] &= unit.is_some_and(|unit| unit.still.constants.contains_key(&local));
             }
             Found::Value(of, None) => still[of] = false,
             Found::Type | Found::Missing => {}

@@ -91,7 +91,7 @@ async function attempt<T>(
     if (!asked && !limit.signal.aborted) throw cause
     const message = asked
       ? 'no answer came; another try under the same key tells whether it was done'
-      : '`token` gave no credentials in time'
+      : '`token` gave nothing in time'
     return { error: unavailable(message, { cause }) }
   } finally {
     limit.end()

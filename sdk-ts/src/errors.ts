@@ -73,7 +73,7 @@ export function unavailable(message: string, facts: ErrorFacts = {}): OncehostEr
 /** What is wrong with an answer that is not the host's, and has no status that would say so. */
 export function strange(response: Response): string {
   const type = response.headers.get('content-type')
-  return `the answer is not the host's, or was cut off${type ? ` (${type})` : ''}; does baseUrl lead to the host?`
+  return `the answer is not the host's, or was cut off${type ? ` (${type})` : ''}; is baseUrl the host's?`
 }
 
 /** The error that a refusing response stands for. */

@@ -53,6 +53,9 @@ fn module_that_a_run_could_change_is_instantiated_for_each() {
         "export const config = { n: 0 }; export function handle() { return (config as any).n++ }",
         "if (Date.now() > 0) { console.log('x') } export function handle() {}",
         "const now = Date.now(); export function handle() { return now }",
+        // It would stay in the memory that later runs share.
+        "const A = 'abcdefghijklmnop', B = A + A + A + A + A + A + A + A + A + A + A + A + A + A + A + A; const C = B + B + B + B + B + B + B + B + B + B + B + B + B + B + B + B; const D = `${C}${C}${C}${C}`; export function handle() { return D }",
+        "const N = 2n ** 60000n; export function handle() { return N }",
     ] {
         assert_eq!(still(&[("a.ts", source)]), [false], "{source}");
     }

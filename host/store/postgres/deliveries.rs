@@ -42,6 +42,8 @@ pub fn add_all(tx: &Tx, new: &[NewDelivery], now: Millis) -> Result<(), StoreErr
     })
 }
 
+/// Whoever stands before it is held in its state until this has committed: a claim, which is not serializable, would
+/// otherwise hide from the end of that one that there is a next.
 fn adding(tx: &Tx, new: &NewDelivery, now: Millis) -> (String, Vec<Cell>) {
     let table = table(tx);
     let sql = format!(
@@ -49,7 +51,7 @@ fn adding(tx: &Tx, new: &NewDelivery, now: Millis) -> (String, Vec<Cell>) {
          event, order_key, state, attempts, lost, due_at, created_at) \
          VALUES ($1, $2, $3, $4, $5, $6, $7, $8, $9, $10, $11::text, \
          CASE WHEN $11::text IS NOT NULL AND EXISTS (SELECT 1 FROM {table} WHERE subscription = $2 \
-         AND order_key = $11::text AND state IN ('waiting', 'behind', 'running')) THEN 'behind' ELSE 'waiting' END, \
+         AND order_key = $11::text AND state IN ('waiting', 'behind', 'running') FOR SHARE) THEN 'behind' ELSE 'waiting' END, \
          0, 0, $12, $12) ON CONFLICT (event_id, subscription) DO NOTHING"
     );
     let params = vec![

@@ -83,9 +83,10 @@ pub fn replay(tx: &Tx, due: &[(i64, Millis)]) -> Result<usize, StoreError> {
     let table = table(tx);
     let sql = format!(
         "UPDATE {table} AS mine SET attempts = 0, lost = 0, due_at = $2, ended_at = NULL, \
-         state = CASE WHEN state IN ('waiting', 'behind') THEN state \
+         state = CASE WHEN state = 'waiting' THEN state \
          WHEN order_key IS NOT NULL AND EXISTS (SELECT 1 FROM {table} AS other WHERE other.subscription = mine.subscription AND other.order_key = mine.order_key \
-         AND other.state IN ('waiting', 'behind', 'running') AND other.id <> mine.id) \
+         AND other.state IN ('waiting', 'behind', 'running') AND other.id <> mine.id \
+         AND NOT (mine.state = 'behind' AND other.state = 'behind' AND other.id > mine.id) FOR SHARE OF other) \
          THEN 'behind' ELSE 'waiting' END WHERE id = $1 AND state <> 'running'"
     );
     let replay = |(id, due_at): &(i64, Millis)| tx.changed(&sql, &[number(*id), number(*due_at)]).map(many);

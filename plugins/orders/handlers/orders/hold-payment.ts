@@ -1,6 +1,7 @@
 import type { ActionConfig, HandlerCtx } from '@oncehost/sdk/plugin'
 import { must } from '../../lib/must.ts'
 import { findOrder } from '../../lib/order.ts'
+import { mustBeStep } from '../../lib/step.ts'
 import { TEXT } from '../../lib/text.ts'
 
 export const config = {
@@ -22,7 +23,8 @@ interface Held {
 }
 
 /** The first step of a payment: from here on the order takes no changes, so that what is charged is what it comes to. */
-export function handle({ order_id }: { order_id: string }, _ctx: HandlerCtx): Held {
+export function handle({ order_id }: { order_id: string }, ctx: HandlerCtx): Held {
+  mustBeStep(ctx, order_id, 'hold')
   const { status, order_number, customer, total_cents } = findOrder(order_id)
   const { affected } = must(store.update(
     'customer_order',

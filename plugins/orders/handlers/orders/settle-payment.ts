@@ -1,6 +1,7 @@
 import type { ActionConfig, HandlerCtx } from '@oncehost/sdk/plugin'
 import { must } from '../../lib/must.ts'
 import { findOrder, publish, restock } from '../../lib/order.ts'
+import { mustBeStep } from '../../lib/step.ts'
 import { TEXT } from '../../lib/text.ts'
 
 export const config = {
@@ -22,6 +23,7 @@ interface Outcome {
 
 /** The last step of a payment: what was charged is paid, what was declined is cancelled and goes back into stock. */
 export function handle({ order_id, charged }: { order_id: string; charged: boolean }, ctx: HandlerCtx): Outcome {
+  mustBeStep(ctx, order_id, 'settle')
   const { affected } = must(store.update(
     'customer_order',
     { id: { eq: order_id }, status: { eq: 'open' }, charging_cents: { isNull: false } },
