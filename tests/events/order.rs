@@ -101,8 +101,16 @@ fn tenant_with_a_long_line_of_deliveries_keeps_no_other_waiting() {
             202
         );
         host.drain();
-        let open = host.rows("ear", "SELECT event_id, state, error FROM _oncehost_deliveries WHERE state <> 'done'");
-        assert!(open.is_empty(), "{open:?}");
+        let open = || host.rows("ear", "SELECT event_id, state, error FROM _oncehost_deliveries WHERE state <> 'done'");
+        // What ran into the others for too long is tried again a little later.
+        for _ in 0..20 {
+            if open().is_empty() {
+                break;
+            }
+            host.clock.advance(60_000);
+            host.drain();
+        }
+        assert!(open().is_empty(), "{:?}", open());
         for (table, by) in [("heard", "substr(id, 37)"), ("also", "id")] {
             let order = host.rows("ear", &format!("SELECT tenant_id FROM {table} ORDER BY {by}"));
             assert_eq!(order.len(), 401, "{table}");
