@@ -42,7 +42,7 @@ pub mod tables;
 pub mod workflows;
 
 pub use alone::Alone;
-pub use claims::claim;
+pub use claims::{claim, look as look_at_claim};
 pub use health::{Health, look};
 pub use server::{Limits, Server, check_url};
 

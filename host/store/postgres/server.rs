@@ -1,6 +1,6 @@
 //! A Postgres server: its connections, the runtime on which they live, and the host's own tables on it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -69,6 +69,8 @@ pub struct Server {
     /// What its schemas belong to, where that is in another database, and those that are known to.
     pub(super) host: OnceLock<Arc<HostDb>>,
     claimed: Mutex<HashSet<String>>,
+    /// Schemas that may not be used, with why.
+    refused: Mutex<BTreeMap<String, String>>,
     /// By plugin, which version of its tables was seen last, and when.
     tables: Mutex<HashMap<String, (Instant, i64)>>,
 }
@@ -166,6 +168,7 @@ impl Server {
             alone,
             host: OnceLock::new(),
             claimed: Mutex::default(),
+            refused: Mutex::default(),
         });
         server.feel_pulse();
         server.tell_on();
@@ -377,6 +380,20 @@ impl Server {
     /// Has a schema that is removed be made anew.
     pub(super) fn forget(&self, schema: &str) {
         self.ready().remove(schema);
+    }
+
+    /// Notes why a schema may not be used, or that it may.
+    pub(super) fn is_refused(&self, schema: &str, why: Option<String>) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        match why {
+            Some(why) => drop(refused.insert(schema.to_owned(), why)),
+            None => drop(refused.remove(schema)),
+        }
+    }
+
+    /// Why the first of the schemas may not be used that may not.
+    pub fn refusal(&self) -> Option<String> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).values().next().cloned()
     }
 
     pub(super) fn claimed(&self, schema: &str) -> bool {
