@@ -354,7 +354,7 @@ impl Server {
     pub fn plugins(self: &Arc<Self>) -> Result<Vec<String>, StoreError> {
         let server = self.clone();
         self.wait_anywhere(async move {
-            let client = server.connect().await?;
+            let client = server.connect_telling().await?;
             let sql = "SELECT schemaname::text FROM pg_tables WHERE tablename = '_oncehost_version' \
                        AND schemaname <> $1::text ORDER BY 1";
             let rows = client.query(sql, &[&HOST_SCHEMA]).await.map_err(|error| errors::fault(&error))?;
@@ -431,9 +431,12 @@ fn session(limits: Limits) -> String {
 }
 
 fn read(url: &str) -> Result<Config, String> {
-    let wrong =
-        |error| format!("the store's URL cannot be read ({error}); write postgres://USER:PASSWORD@HOST:PORT/DATABASE");
-    Config::from_str(url).map_err(wrong)
+    Config::from_str(url).map_err(|error| {
+        // What the error says beside may be a piece of a password.
+        let why = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+        let modes = if why.contains("`sslmode`") { ": sslmode is disable, prefer or require" } else { "" };
+        format!("the store's URL cannot be read ({error}{modes}); write postgres://USER:PASSWORD@HOST:PORT/DATABASE")
+    })
 }
 
 /// Whether a URL can be read.
