@@ -23,14 +23,40 @@ pub(super) fn first(tx: &Tx, about: About<'_>, row: Row<'_>, error: StoreError) 
     told.unwrap_or(error)
 }
 
+/// Refuses an update whose outcome would rest on the order in which the database takes its rows, which is another one on
+/// each: rows that pass through the values of one another, and rows that others of their table refer to, by numbers that
+/// are added.
+pub(super) fn in_order(tx: &Tx, about: About<'_>, sets: &[Set], filter: &Filter) -> Result<(), StoreError> {
+    let table = about.target.table;
+    let added = |at: usize| sets.iter().any(|set| matches!(set, Set::Add(column, _) if *column == at));
+    if filter.names_one(table) || !(0..table.columns.len()).any(added) {
+        return Ok(());
+    }
+    let named = |name: &String| table.columns.iter().position(|column| column.name == *name).is_some_and(added);
+    let mut own = table.foreign_keys.iter().filter(|key| key.table == table.name);
+    if let Some(column) = own.find_map(|key| key.references.iter().find(|name| named(name))) {
+        return Err(words::one_at_a_time(table, column));
+    }
+    for key in unique_keys(table, Row::Updated(sets, filter)).iter().filter(|key| key.iter().any(|at| added(*at))) {
+        if is_there(tx, about, Row::Updated(sets, filter), key)? {
+            return Err(duplicate(table, key));
+        }
+    }
+    Ok(())
+}
+
+fn duplicate(table: &Table, key: &[usize]) -> StoreError {
+    let names: Vec<&str> = key.iter().map(|at| table.columns[*at].script_name()).collect();
+    words::duplicate(table, &names)
+}
+
 fn first_key(tx: &Tx, about: About<'_>, row: Row<'_>) -> Option<StoreError> {
     let table = about.target.table;
     let keys = unique_keys(table, row);
     // Of one there is nothing to choose.
     let mut several = keys.iter().filter(|_| keys.len() > 1);
     let key = several.find(|key| is_there(tx, about, row, key).unwrap_or(false))?;
-    let names: Vec<&str> = key.iter().map(|at| table.columns[*at].script_name()).collect();
-    Some(words::duplicate(table, &names))
+    Some(duplicate(table, key))
 }
 
 fn first_check(tx: &Tx, about: About<'_>, row: Row<'_>) -> Option<StoreError> {

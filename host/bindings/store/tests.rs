@@ -49,6 +49,7 @@ const SCHEMA: &str = "
     CREATE TABLE seats (id TEXT PRIMARY KEY, code TEXT UNIQUE, floor INTEGER, place TEXT, owner TEXT REFERENCES seats (id),
         CHECK (length(place) < 5), CHECK (floor > -5), CHECK (code <> place), CONSTRAINT a_name CHECK (floor <> -9));
     CREATE UNIQUE INDEX seats_place ON seats (floor, place);
+    CREATE TABLE stairs (step INTEGER PRIMARY KEY, above INTEGER REFERENCES stairs (step), mark INTEGER UNIQUE);
     CREATE TABLE rates (name TEXT PRIMARY KEY, value REAL);
 ";
 

@@ -379,3 +379,25 @@ fn of_several_checks_that_a_row_breaks_the_first_of_the_schema_is_named() {
         broken(shop.call("update", &[text("seats"), v(all), v(patch)]).unwrap_err(), check);
     }
 }
+
+#[test]
+fn numbers_that_are_added_give_the_same_whatever_the_order_of_the_rows() {
+    let shop = Fixture::new();
+    for stair in [r#"{"step":2,"mark":1}"#, r#"{"step":1,"mark":2,"above":2}"#, r#"{"step":3,"mark":5,"above":3}"#] {
+        shop.call("createIfAbsent", &[text("stairs"), v(stair), v(r#"["step"]"#)]).unwrap();
+    }
+    let all = r#"{"step":{"gt":0}}"#;
+    let update = |filter: &str, patch: &str| shop.call("update", &[text("stairs"), v(filter), v(patch)]);
+    for patch in [r#"{"mark":{"inc":1}}"#, r#"{"mark":{"inc":-1}}"#] {
+        let failure = update(all, patch).unwrap_err();
+        assert_eq!(failure.code, Code::Duplicate, "{failure}");
+        assert!(failure.detail.contains("the same (mark)"), "{failure}");
+    }
+    assert_eq!(update(all, r#"{"mark":{"inc":10}}"#).unwrap(), v(r#"{"affected":3}"#));
+    for step in ["1", "-1", "10"] {
+        let failure = update(all, &format!(r#"{{"step":{{"inc":{step}}}}}"#)).unwrap_err();
+        assert_eq!(failure.code, Code::Constraint, "{failure}");
+        assert!(failure.detail.contains("refer to step") && failure.detail.contains("one row at a time"), "{failure}");
+    }
+    assert_eq!(update(r#"{"step":{"eq":1}}"#, r#"{"step":{"inc":10}}"#).unwrap(), v(r#"{"affected":1}"#));
+}
