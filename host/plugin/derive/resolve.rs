@@ -54,6 +54,14 @@ impl Files {
         &self.all[index].file
     }
 
+    /// The names of types that may stand in a file, sorted.
+    pub(super) fn names(&self, index: usize) -> Vec<&str> {
+        let file = self.at(index);
+        let mut names: Vec<&str> = file.types.keys().chain(file.imports.keys()).map(String::as_str).collect();
+        names.sort_unstable();
+        names
+    }
+
     pub(super) fn read(self) -> Vec<(String, String)> {
         self.all.into_iter().map(|source| (source.shown, source.text)).collect()
     }
