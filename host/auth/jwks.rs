@@ -38,6 +38,17 @@ pub(super) struct Jwks {
     asking: tokio::sync::Mutex<()>,
 }
 
+/// Why nobody can be let in with a JWT.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the keys for JWTs cannot be had from {source_name} (auth_jwt_jwks): {why}")]
+pub struct Unusable {
+    /// The file or URL.
+    pub source_name: String,
+    /// A file that cannot be used is for the operator to mend; a server may be back in a moment.
+    pub is_file: bool,
+    pub why: String,
+}
+
 #[derive(Default)]
 struct Seen {
     keys: Vec<Arc<Key>>,
@@ -97,6 +108,24 @@ impl Jwks {
             return Err(failure);
         }
         Ok(found)
+    }
+
+    /// Looks at the source, and says whether anybody can be let in by what it has.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn look(&self) -> Result<usize, Unusable> {
+        let asking = self.asking.lock().await;
+        self.ask().await;
+        drop(asking);
+        let seen = self.read();
+        let why = match &seen.fault {
+            Some(fault) => fault.clone(),
+            None if seen.keys.is_empty() => "none of the keys in it can check a signature".to_owned(),
+            None => return Ok(seen.keys.len()),
+        };
+        let is_file = matches!(*self.source, Source::File(_));
+        Err(Unusable { source_name: self.source.to_string(), is_file, why })
     }
 
     /// Reads the keys at once and then again and again, for as long as this is awaited.

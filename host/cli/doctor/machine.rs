@@ -3,10 +3,12 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::Finding;
+use crate::auth;
 use crate::backup;
-use crate::clock::Millis;
+use crate::clock::{Millis, SystemClock};
 use crate::codec::time;
 use crate::config::Settings;
 use crate::metrics;
@@ -33,6 +35,23 @@ pub(super) fn settings(settings: &Settings) -> Finding {
     let stores = settings.stores.iter().map(|(plugin, placed)| format!("the store of {plugin} from {}", placed.from));
     let given: Vec<String> = given.chain(stores).collect();
     Finding::ok("settings", format!("{}; the rest are the defaults", given.join(", ")))
+}
+
+/// The keys by which JWTs are checked, where some are taken.
+pub(super) async fn keys(settings: &Settings) -> Option<Finding> {
+    match auth::look_at_keys(settings, Arc::new(SystemClock)).await {
+        Ok(None) => None,
+        Ok(Some(keys)) => Some(Finding::ok("jwks", format!("{keys} keys for JWTs can be used"))),
+        Err(unusable) => {
+            let fix = if unusable.is_file {
+                "put the issuer's key set there ({\"keys\": […]}), or name another file or URL; `serve` does not start before"
+            } else {
+                "see that this machine reaches it and that it answers with a key set; a running host asks it again and again, \
+                 and keys that it has seen go on counting"
+            };
+            Some(Finding::fail("jwks", unusable.to_string(), fix))
+        }
+    }
 }
 
 /// The data folder: there, writable, on a disk of this machine, without half a restore.
