@@ -364,8 +364,9 @@ pub fn refuse_unfinished(data: &Path) -> Result<(), StartError> {
 pub fn check_beginning(settings: &Settings) -> Result<(), StartError> {
     let data = &settings.data;
     let has_nothing = |folder: fs::ReadDir| {
-        let own = |name: &std::ffi::OsStr| ["lock", "oncehost.sock", "lost+found"].iter().any(|own| name == *own);
-        folder.flatten().all(|entry| own(&entry.file_name()))
+        // With a dot: what a host left that could not begin, and what keeps an empty folder in a repository.
+        let own = |name: &str| name.starts_with('.') || ["lock", "oncehost.sock", "lost+found"].contains(&name);
+        folder.flatten().all(|entry| own(&entry.file_name().to_string_lossy()))
     };
     let is_named = settings.given.iter().any(|(name, from)| *name == "data" && from.starts_with("--"));
     match fs::read_dir(data).map(has_nothing) {

@@ -281,12 +281,7 @@ async fn check_reach(app: &App) -> Result<(), StartError> {
     if let Err(unusable) = app.auth.look_at_keys().await {
         // A file is as it is until somebody mends it; a server may be back in a moment, and tokens do without it.
         if unusable.is_file || !(address.ip().is_loopback() || app.auth.has_tokens()) {
-            let way_out = if unusable.is_file {
-                "put the issuer's key set there ({\"keys\": […]}), or name another file or URL"
-            } else {
-                "make that answer; a host that has tokens, or listens on loopback, starts without it"
-            };
-            return Err(StartError(format!("{unusable}; {way_out}")));
+            return Err(StartError(format!("{unusable}; {}", unusable.fix())));
         }
         tracing::error!("{unusable}; nobody is let in with a JWT until that answers, and it is asked again and again");
     }

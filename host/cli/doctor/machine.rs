@@ -42,15 +42,7 @@ pub(super) async fn keys(settings: &Settings) -> Option<Finding> {
     match auth::look_at_keys(settings, Arc::new(SystemClock)).await {
         Ok(None) => None,
         Ok(Some(keys)) => Some(Finding::ok("jwks", format!("{keys} keys for JWTs can be used"))),
-        Err(unusable) => {
-            let fix = if unusable.is_file {
-                "put the issuer's key set there ({\"keys\": […]}), or name another file or URL; `serve` does not start before"
-            } else {
-                "see that this machine reaches it and that it answers with a key set; a running host asks it again and again, \
-                 and keys that it has seen go on counting"
-            };
-            Some(Finding::fail("jwks", unusable.to_string(), fix))
-        }
+        Err(unusable) => Some(Finding::fail("jwks", unusable.to_string(), unusable.fix())),
     }
 }
 

@@ -24,7 +24,7 @@ struct Source {
 /// What a name of a type means.
 pub(super) enum Found {
     /// A declaration in a file, and the name under which it stands there.
-    Type(usize, String, Named),
+    Type(usize, String, Box<Named>),
     /// One of `@oncehost/sdk/plugin`.
     Sdk(String),
     /// Nothing that is declared: perhaps one of the language's own.
@@ -131,7 +131,7 @@ impl Files {
     /// What a type's name means in a file; `A.B` is a member of an enum or of a namespace import.
     pub(super) fn find(&mut self, file: usize, name: &str) -> Found {
         if let Some(named) = self.at(file).types.get(name) {
-            return Found::Type(file, name.to_owned(), named.clone());
+            return Found::Type(file, name.to_owned(), Box::new(named.clone()));
         }
         let (head, tail) = name.split_once('.').map_or((name, None), |(head, tail)| (head, Some(tail)));
         let Some((specifier, there)) = self.at(file).imports.get(head).cloned() else { return Found::Nothing };
@@ -154,7 +154,7 @@ impl Files {
         };
         let local = member.map_or_else(|| local.clone(), |member| format!("{local}.{member}"));
         match self.at(home).types.get(&local).cloned() {
-            Some(named) => Found::Type(home, local, named),
+            Some(named) => Found::Type(home, local, Box::new(named)),
             None => Found::Lost(format!("`{name}` is no interface, alias or enum")),
         }
     }
