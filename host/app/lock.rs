@@ -67,6 +67,9 @@ impl fmt::Display for LockError {
                     data.display()
                 )
             }
+            LockError::Denied { data, .. } if data.exists() && !data.is_dir() => {
+                write!(f, "the data folder {} is a file, and no folder; name another with --data DIR", data.display())
+            }
             LockError::Denied { data, error } => {
                 write!(f, "cannot use the data folder {}: {error}; name another with --data DIR", data.display())
             }

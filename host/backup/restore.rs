@@ -148,7 +148,7 @@ fn stage(
     staging: &Path,
     tell: &mut dyn FnMut(Progress),
 ) -> Result<(), BackupError> {
-    let total = manifest.files.iter().map(|file| file.bytes).sum();
+    let total: u64 = manifest.files.iter().map(|file| file.bytes).sum();
     let mut missing: Vec<&Entry> = manifest.files.iter().collect();
     let mut done = 0;
     each(backup, &mut |name, from| {
@@ -163,7 +163,18 @@ fn stage(
             to.sync_all()?;
             Ok(sha256)
         });
-        let sha256 = written.map_err(|error| BackupError(format!("cannot restore {name}: {error}")))?;
+        let sha256 = written.map_err(|error| {
+            let full = error.kind() == io::ErrorKind::StorageFull;
+            let why = if full {
+                let all = total.div_ceil(1 << 20);
+                format!(
+                    "the disk is full; nothing was restored, make room (all of it takes {all} MiB) and run this again"
+                )
+            } else {
+                error.to_string()
+            };
+            BackupError(format!("cannot restore {name}: {why}"))
+        })?;
         if sha256 != wanted.sha256 {
             return Err(BackupError(format!(
                 "{name} in the backup is not what its manifest says: it was changed or damaged after it was taken; \

@@ -174,6 +174,13 @@ fn slip_in_the_name_of_the_data_folder_makes_none() {
         assert!(ended.sentence(1).starts_with("there are no data in"), "{ended:?}");
     }
     assert_eq!(fs::read_dir(other).unwrap().count(), 1);
+    let file = none.with_file_name("file");
+    File::create(&file).unwrap();
+    for args in writing.into_iter().chain([&["dev"][..], &["token", "list"], &["plugin", "reload"]]) {
+        let ended = run(folders.command(&[args, &["--data", file.to_str().unwrap()]].concat()));
+        assert!(ended.sentence(1).contains("folder"), "{args:?}: {ended:?}");
+        assert!(!ended.err.contains("os error"), "{args:?}: {ended:?}");
+    }
     // A folder that somebody made for them is no slip.
     fs::create_dir(&none).unwrap();
     for args in &writing[..3] {

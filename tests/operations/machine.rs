@@ -338,6 +338,18 @@ fn start_on_a_full_disk_names_the_cause_and_the_way_out() {
 }
 
 #[test]
+fn restore_on_a_full_disk_leaves_nothing_behind() {
+    let folders = shop();
+    let lines = "$oncehost schema apply --data other >/dev/null && $oncehost backup copy --data other >/dev/null && \
+                 { $oncehost restore copy --data $data/new; code=$?; ls $data; exit $code; }";
+    std::fs::create_dir_all(folders.data().with_file_name("other")).unwrap();
+    let Some(command) = on_small_disk(&folders, 60, lines) else { return };
+    let ended = run(command);
+    assert!(ended.sentence(1).contains("the disk is full; nothing was restored, make room"), "{ended:?}");
+    assert_eq!(ended.out, "");
+}
+
+#[test]
 fn records_from_before_the_clock_was_set_back_hold_up_no_clearing() {
     let host = Host::new(files(SHOP));
     let day = 86_400_000;

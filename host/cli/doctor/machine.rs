@@ -50,6 +50,9 @@ pub(super) async fn keys(settings: &Settings) -> Option<Finding> {
 pub(super) fn folder(data: &Path) -> Vec<Finding> {
     let shown = data.display().to_string();
     let fail = |text: String, fix: &str| vec![Finding::fail("data", text, fix).of(shown.clone())];
+    if data.exists() && !data.is_dir() {
+        return fail("it is a file, and no folder".to_owned(), "name the right folder with --data DIR");
+    }
     if !data.is_dir() {
         let fix = "it is made at the first start; if there should be data, name the right folder with --data DIR";
         return vec![Finding::warn("data", "there is no such folder", fix).of(shown)];
