@@ -9,6 +9,8 @@
 //! - before `...` of what may have many members, and before `==`, which makes a BigInt of a text;
 //! - before each so-manieth expression that makes or compares something: between two looks the heap grows by little.
 //!
+//! Patterns get a turn that the engine counts where it would look at the clock too seldom (see `pattern.rs`).
+//!
 //! What `...` goes through item by item passes through `__tick` as well, which slows down what is long. So do the BigInts
 //! that `*`, `**`, `<<` and `>>` make: it ends a run that makes one so big that work on it would take long.
 
@@ -17,7 +19,7 @@
 use oxc::allocator::{Allocator, ArenaVec, TakeIn};
 use oxc::ast::ast::{
     Argument, ArrowFunctionBody, AssignmentOperator, AssignmentTarget, BinaryOperator, Expression, FunctionBody,
-    LogicalOperator, ObjectPropertyKind, Program, SimpleAssignmentTarget, SpreadElement, Statement, UnaryOperator,
+    LogicalOperator, ObjectPropertyKind, Program, RegExpLiteral, SimpleAssignmentTarget, SpreadElement, Statement, UnaryOperator,
     UpdateOperator,
 };
 use oxc::ast::builder::AstBuilder;
@@ -25,6 +27,7 @@ use oxc::ast_visit::{VisitMut, walk_mut};
 use oxc::span::{GetSpan, SPAN, Span};
 
 use super::compile::Names;
+use super::pattern;
 
 /// Expressions in a row that make something, until one of them gets a tick: an object weighs one.
 const ROW: u32 = 256;
@@ -204,6 +207,12 @@ fn is_idle(body: &FunctionBody<'_>) -> bool {
 }
 
 impl<'a> VisitMut<'a> for Marker<'a> {
+    fn visit_reg_exp_literal(&mut self, it: &mut RegExpLiteral<'a>) {
+        if let Ok(Some(text)) = pattern::stoppable(&it.regex.pattern.text, &it.regex.flags.to_string()) {
+            it.regex.pattern.text = self.allocator.alloc_str(&text).into();
+        }
+    }
+
     fn visit_expression(&mut self, it: &mut Expression<'a>) {
         let weight = weighs(it);
         let grows = match it {

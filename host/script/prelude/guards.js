@@ -1,7 +1,7 @@
 // Built-ins whose loops in C never look at the clock. Loops over what may be endless are made to run script code at
 // each turn (which the engine does interrupt); all others look at the clock after every few calls.
 // What a program does by operators has ticks of its own (see ticks.rs of the compiler).
-(function (native, room, parts, numbers) {
+(function (native, room, parts, numbers, patterns) {
   "use strict";
   const { look, turn, before } = room;
   const { polled, heavy, expand } = parts;
@@ -160,10 +160,11 @@
   const { indexOf, lastIndexOf, slice: cut } = text;
   // What a search may cost in one go, in comparisons of single characters.
   const once = 10_000_000;
-  const hard = (whole, part) => whole.length * part.length > once && part.length > 16;
+  const hard = (whole, part) => whole.length * part.length > once;
+  const stepOf = (part) => Math.min(1_000_000, Math.max(1, Math.trunc(once / part.length)));
   const find = (whole, part, from) => {
     if (!hard(whole, part)) return apply(indexOf, whole, [part, from]);
-    const step = Math.max(1, Math.trunc(once / part.length));
+    const step = stepOf(part);
     for (let at = Math.max(from, 0); at + part.length <= whole.length; at += step) {
       look();
       const hit = apply(indexOf, apply(cut, whole, [at, at + step + part.length - 1]), [part]);
@@ -172,7 +173,7 @@
     return -1;
   };
   const findLast = (whole, part, from) => {
-    const step = Math.max(1, Math.trunc(once / part.length));
+    const step = stepOf(part);
     for (let end = Math.min(from, whole.length - part.length); end >= 0; end -= step) {
       look();
       const start = Math.max(0, end - step + 1);
@@ -250,28 +251,6 @@
     return parts;
   }));
 
-  // The engine compiles a pattern without a look at the clock.
-  const MOST_PATTERN = 32 << 10;
-  const pattern = (source) => {
-    turn();
-    if (typeof source === "string" && source.length > MOST_PATTERN) {
-      throw new RangeError(`a pattern has at most ${MOST_PATTERN} characters here: look for many words with a Set or a Map`);
-    }
-    return source;
-  };
-  for (const name of ["match", "matchAll", "search"]) {
-    replace(text, name, (original) => ({
-      method(given) {
-        return apply(original, this, [pattern(given)]);
-      },
-    }).method);
-  }
-  replace(RegExp.prototype, "compile", (original) => ({
-    method(given, flags) {
-      return apply(original, this, [pattern(isPattern(given) ? given : whole(given)), flags]);
-    },
-  }).method);
-
   // What these make is as long as they are told.
   for (const name of ["repeat", "padStart", "padEnd"]) {
     replace(text, name, (original) => ({
@@ -343,33 +322,6 @@
     }[name];
     standIn(name, Native, Made);
   }
-  const { get: sourceOf } = getOwnPropertyDescriptor(RegExp.prototype, "source");
-  const isPattern = (given) => {
-    try {
-      apply(sourceOf, given, []);
-      return true;
-    } catch {
-      return false;
-    }
-  };
-  const NativeRegExp = RegExp;
-  const { RegExp: MadeRegExp } = {
-    RegExp: function (given, flags) {
-      const object = (typeof given === "object" && given !== null) || typeof given === "function";
-      if (object && !isPattern(given)) {
-        // What only says that it is a pattern is read as one.
-        const like = given[Symbol.match] ? given : undefined;
-        given = whole(like === undefined ? given : like.source);
-        if (flags === undefined) flags = like?.flags;
-      } else if (object && new.target === undefined && flags === undefined && given.constructor === MadeRegExp) {
-        return given;
-      }
-      return construct(NativeRegExp, [pattern(given), flags], new.target ?? MadeRegExp);
-    },
-  };
-  defineProperty(MadeRegExp, "length", { value: 2 });
-  standIn("RegExp", NativeRegExp, MadeRegExp);
-
   // What is gone through item by item, in a way that can be interrupted.
   const patient = (items) => {
     if (items === null || (typeof items !== "object" && typeof items !== "function")) {
@@ -380,6 +332,7 @@
     return own === undefined || own === null ? slow(items) : each(items);
   };
   numbers({ replace, slow, small, light, patient, standIn });
+  patterns({ replace, standIn, whole });
   for (const name of ["union", "intersection", "difference", "symmetricDifference", "isSubsetOf", "isSupersetOf", "isDisjointFrom"]) {
     replace(Set.prototype, name, (original) => ({
       method(other) {
