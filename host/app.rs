@@ -267,7 +267,8 @@ impl App {
         let (replies_before, marks_before) = self.settings.kept_since(self.clock.now());
         let (lane, mut replies, mut marks) = (self.lane(plugin), 0, 0);
         loop {
-            let cleared = lane.exclusive(move |shared| clear(shared, replies_before, marks_before)).await??;
+            let work = lane.exclusive(move |shared| clear(shared, replies_before, marks_before));
+            let cleared = beside_others(work).await??;
             self.metrics.cleared(cleared.replies, cleared.marks);
             replies += cleared.replies;
             marks += cleared.marks;
@@ -320,6 +321,14 @@ impl App {
 pub fn unread(plugins: &Path, error: &std::io::Error) -> StartError {
     let folder = plugins.display();
     StartError(format!("cannot read the plugins folder {folder}: {error}; name another with --plugins DIR"))
+}
+
+/// Does one batch of long work, and then rests four times as long as it took: others have most of the time.
+pub async fn beside_others<R>(batch: impl Future<Output = R>) -> R {
+    let begun = tokio::time::Instant::now();
+    let done = batch.await;
+    tokio::time::sleep(begun.elapsed() * 4).await;
+    done
 }
 
 fn clear(shared: &Shared, replies_before: Millis, marks_before: Millis) -> Result<keys::Cleared, StoreError> {

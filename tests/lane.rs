@@ -206,6 +206,32 @@ fn closing_lane_hears_of_a_thread_that_breaks_off() {
 }
 
 #[test]
+fn closing_lane_takes_no_writes_while_a_read_ends() {
+    let host = shop();
+    let lane = host.app.lane("shop");
+    let (let_go, broken) = breaking(&host, LONG);
+    let (_, other) = breaking(&host, LONG);
+    let closed = host.block_on(async {
+        let mut read = pin!(lane.invoke(broken, Kind::Read, None));
+        let far = std::time::Instant::now() + Duration::from_secs(3600);
+        let mut close = pin!(lane.close(far));
+        poll_fn(|context| {
+            assert!(read.as_mut().poll(context).is_pending());
+            assert!(close.as_mut().poll(context).is_pending());
+            Poll::Ready(())
+        })
+        .await;
+        let refused = format!("{:?}", lane.invoke(other, Kind::Write, None).await);
+        assert!(refused.contains("shutting down"), "{refused}");
+        let_go.send(()).unwrap();
+        assert!(read.await.is_err());
+        tokio::time::timeout(Duration::from_secs(20), close).await
+    });
+    assert!(closed.is_ok(), "told without waiting for the deadline");
+    assert_eq!(lane.threads(), 0);
+}
+
+#[test]
 fn database_that_another_process_holds_refuses_all_that_waits_at_once() {
     let host = shop();
     host.post("shop", "quiet", "warm", r#"{"code":"warm"}"#).data();

@@ -3,7 +3,7 @@
 use std::sync::Arc;
 
 use super::{blocking, change, databases};
-use crate::app::App;
+use crate::app::{App, beside_others};
 use crate::clock::{Millis, millis};
 use crate::failure::Failure;
 use crate::store::StoreError;
@@ -29,18 +29,20 @@ pub async fn clear(app: &Arc<App>) -> Result<usize, Failure> {
             Err(failure) => drop(failed.get_or_insert(failure)),
         }
     }
-    let db = app.host_db.clone();
-    let host = blocking(move || -> Result<usize, StoreError> {
-        let mut cleared = db.forget_subscriptions(marks)?;
-        loop {
-            let batch = db.clear_events(events, BATCH)? + db.clear_messages(messages, BATCH)?;
-            cleared += batch;
-            if batch == 0 {
-                return Ok(cleared);
-            }
+    let forget = {
+        let db = app.host_db.clone();
+        move || db.forget_subscriptions(marks)
+    };
+    cleared += blocking(forget).await??;
+    loop {
+        let db = app.host_db.clone();
+        let clear = move || Ok::<_, StoreError>(db.clear_events(events, BATCH)? + db.clear_messages(messages, BATCH)?);
+        let batch = beside_others(blocking(clear)).await??;
+        cleared += batch;
+        if batch == 0 {
+            break;
         }
-    });
-    cleared += host.await??;
+    }
     failed.map_or(Ok(cleared), Err)
 }
 
@@ -48,7 +50,7 @@ async fn clear_plugin(app: &Arc<App>, name: &str, events: Millis, done: Millis) 
     let mut cleared = 0;
     loop {
         let clear = move |tx: &_| Ok(outbox::clear(tx, events, BATCH)? + deliveries::clear(tx, done, BATCH)?);
-        let batch = change(app, name, clear).await?;
+        let batch = beside_others(change(app, name, clear)).await?;
         cleared += batch;
         if batch == 0 {
             return Ok(cleared);

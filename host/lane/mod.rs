@@ -313,6 +313,8 @@ impl Lane {
     /// Takes no more work, waits until what is in the queue is done, at most until `deadline`, and closes the database:
     /// the writer last, since only a writer can bring the log into the file.
     pub async fn close(&self, deadline: Instant) {
+        // A read that hangs takes no time from the writes: they go on, and no more of them come in.
+        lock(&self.write).closed = true;
         self.shut(&self.read, deadline).await;
         self.shut(&self.write, deadline).await;
     }

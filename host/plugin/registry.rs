@@ -3,9 +3,11 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::io;
+use std::num::NonZero;
 use std::path::Path;
 use std::sync::Arc;
-use std::thread;
+use std::sync::atomic::{AtomicUsize, Ordering};
+use std::thread::{self, ScopedJoinHandle};
 
 use serde_json::Value as Json;
 
@@ -19,6 +21,9 @@ use crate::suggest;
 /// Bytes of stack for the compiler, which calls itself as deeply as the source is nested. Only what is used costs
 /// memory.
 pub(super) const STACK: usize = 256 << 20;
+
+/// The most folders that are loaded at a time.
+const LOADERS: usize = 8;
 
 /// How often a folder is read again because it changed meanwhile, before what was read is taken as it is.
 const READS: usize = 5;
@@ -48,15 +53,7 @@ impl Registry {
     /// # Errors
     /// When `dir` itself cannot be read.
     pub fn reload(&self, dir: &Path, wanted: &Wanted, now: Millis) -> Result<(Self, Vec<Change>), io::Error> {
-        let loader = thread::Builder::new().name("loader".to_owned()).stack_size(STACK);
-        thread::scope(|scope| {
-            let loading = loader.spawn_scoped(scope, || {
-                let served = self.by_folder();
-                let mut reload = Reload { before: self, served, dir, wanted, now, evaluator: Evaluator::default() };
-                reload.run()
-            })?;
-            loading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
-        })
+        Reload { before: self, served: self.by_folder(), dir, wanted, now }.run()
     }
 
     /// The plugins by the folders that gave them.
@@ -104,19 +101,17 @@ struct Reload<'r> {
     dir: &'r Path,
     wanted: &'r Wanted,
     now: Millis,
-    evaluator: Evaluator,
 }
 
 type Loaded = Result<Arc<Plugin>, Vec<Fault>>;
 
 impl Reload<'_> {
-    fn run(&mut self) -> Result<(Registry, Vec<Change>), io::Error> {
+    fn run(&self) -> Result<(Registry, Vec<Change>), io::Error> {
         let mut known: BTreeSet<String> = self.served.keys().cloned().collect();
         let mut next = Registry { given: self.before.given.clone(), ..Registry::default() };
         let mut by_id: BTreeMap<String, Vec<(String, Arc<Plugin>)>> = BTreeMap::new();
         let folders = folders(self.dir, &known)?;
-        for folder in &folders {
-            let (content, loaded) = self.folder(folder);
+        for (folder, (content, loaded)) in folders.iter().zip(self.load_all(&folders)?) {
             next.seen.insert(folder.clone(), content);
             match loaded {
                 Ok(plugin) => by_id.entry(plugin.id.clone()).or_default().push((folder.clone(), plugin)),
@@ -140,6 +135,30 @@ impl Reload<'_> {
         let serving = next.by_folder();
         let changes = known.iter().filter_map(|folder| self.change(&next, &serving, folder)).collect();
         Ok((next, changes))
+    }
+
+    /// What each folder gives, in their order; loaded beside each other.
+    fn load_all(&self, folders: &[String]) -> Result<Vec<(Content, Loaded)>, io::Error> {
+        let taken = AtomicUsize::new(0);
+        let work = || {
+            let (mut evaluator, mut loaded) = (Evaluator::default(), Vec::new());
+            loop {
+                let place = taken.fetch_add(1, Ordering::Relaxed);
+                let Some(folder) = folders.get(place) else { return loaded };
+                loaded.push((place, self.folder(folder, &mut evaluator)));
+            }
+        };
+        let most = thread::available_parallelism().map_or(1, NonZero::get).min(LOADERS).min(folders.len());
+        let mut loaded = thread::scope(|scope| {
+            let loader = || thread::Builder::new().name("loader".to_owned()).stack_size(STACK);
+            let loaders = (0..most).map(|_| loader().spawn_scoped(scope, work)).collect::<Result<Vec<_>, _>>()?;
+            let join = |loading: ScopedJoinHandle<'_, Vec<_>>| {
+                loading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+            };
+            Ok::<_, io::Error>(loaders.into_iter().flat_map(join).collect::<Vec<_>>())
+        })?;
+        loaded.sort_by_key(|(place, _)| *place);
+        Ok(loaded.into_iter().map(|(_, loaded)| loaded).collect())
     }
 
     /// Which of several folders owns an id, and with it the data under that id, cannot be guessed: it is a fault of all
@@ -177,7 +196,7 @@ impl Reload<'_> {
     }
 
     /// What a folder gives: what it gave before, where its content is the same.
-    fn folder(&mut self, folder: &str) -> (Content, Loaded) {
+    fn folder(&self, folder: &str, evaluator: &mut Evaluator) -> (Content, Loaded) {
         let root = self.dir.join(folder);
         let served = self.served.get(folder).cloned();
         let told = self.before.broken.get(folder).map(|faults| Err(faults.clone()));
@@ -198,7 +217,7 @@ impl Reload<'_> {
         {
             return (content, loaded);
         }
-        let loaded = self.settled(&root, folder, &mut content);
+        let loaded = self.settled(&root, folder, &mut content, evaluator);
         let loaded = loaded.map(|plugin| match served {
             Some(served) if served.hash == plugin.hash => served,
             Some(_) | None => Arc::new(plugin),
@@ -207,15 +226,21 @@ impl Reload<'_> {
     }
 
     /// Loads a folder, again when it changed under the reading: its files belong together.
-    fn settled(&mut self, root: &Path, folder: &str, content: &mut Content) -> Result<Plugin, Vec<Fault>> {
-        let mut loaded = load(root, folder, self.now, &mut self.evaluator);
+    fn settled(
+        &self,
+        root: &Path,
+        folder: &str,
+        content: &mut Content,
+        evaluator: &mut Evaluator,
+    ) -> Result<Plugin, Vec<Fault>> {
+        let mut loaded = load(root, folder, self.now, evaluator);
         for _ in 1..READS {
             let after = Content::of(root);
             if *content == after {
                 break;
             }
             *content = after;
-            loaded = load(root, folder, self.now, &mut self.evaluator);
+            loaded = load(root, folder, self.now, evaluator);
         }
         if let Ok(plugin) = &mut loaded {
             take_given(plugin, &self.before.given);

@@ -3,6 +3,7 @@
 use std::path::Path;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
+use oncehost::flow::operate::{self, Named};
 use serde_json::{Value as Json, json};
 
 use super::drain;
@@ -73,4 +74,32 @@ fn declined_order_is_cancelled_with_its_goods_back_in_stock() {
     drain(&host);
     assert_eq!(look(&host, &id)["status"], "cancelled");
     assert_eq!(host.rows("orders", "SELECT on_hand FROM product")[0][0], 5);
+}
+
+#[test]
+fn payment_that_was_cancelled_is_resolved_by_hand_and_no_other() {
+    for charged in [false, true] {
+        let server = Server::new(|_| (500, Vec::new(), String::new()));
+        let host = host(&server);
+        let id = order(&host);
+        let resolve = |key: &str| {
+            host.post(
+                "orders",
+                "orders.resolve-payment",
+                key,
+                &json!({ "order_id": id, "charged": charged }).to_string(),
+            )
+        };
+        drain(&host);
+        let early = resolve("early");
+        assert_eq!((early.status, early.error()), (409, "PAYMENT_UNDER_WAY".to_owned()), "it could still charge");
+        let named = Named { workflow_id: format!("order-payment-{id}"), ..Named::default() };
+        host.block_on(operate::change(&host.app, operate::Verb::Cancel, named)).unwrap();
+        assert_eq!(resolve("now").data()["status"], if charged { "paid" } else { "open" });
+        assert_eq!(look(&host, &id)["charging_cents"], Json::Null);
+        let again = resolve("again");
+        assert_eq!((again.status, again.error()), (409, "NO_PAYMENT".to_owned()));
+        let input = json!({ "order_id": id, "amount_cents": 200 }).to_string();
+        assert_eq!(host.post("orders", "orders.pay", "in hand", &input).data()["paid"], !charged);
+    }
 }

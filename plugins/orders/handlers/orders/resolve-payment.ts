@@ -1,0 +1,51 @@
+import type { ActionConfig, HandlerCtx } from '@oncehost/sdk/plugin'
+import { must } from '../../lib/must.ts'
+import { findOrder, publish } from '../../lib/order.ts'
+import { TEXT } from '../../lib/text.ts'
+
+export const config = {
+  key: 'required',
+  input: {
+    type: 'object',
+    required: ['order_id', 'charged'],
+    properties: {
+      order_id: { type: 'string', pattern: TEXT, minLength: 1 },
+      charged: { type: 'boolean' },
+    },
+  },
+} satisfies ActionConfig
+
+interface Outcome {
+  order_id: string
+  status: string
+}
+
+/**
+ * For a person: ends a payment whose workflow was cancelled, with what the payment service says became of the charge. What
+ * was charged is paid; otherwise the order is open again. While the workflow could still charge, this is refused.
+ */
+export function handle({ order_id, charged }: { order_id: string; charged: boolean }, ctx: HandlerCtx): Outcome {
+  const { status: before } = findOrder(order_id)
+  const payment = must(flow.get(`order-payment-${order_id}`))
+  if (payment !== null && payment.status !== 'cancelled' && payment.status !== 'completed') {
+    throw new BizError(
+      'PAYMENT_UNDER_WAY',
+      `The payment ${payment.workflowId} is ${payment.status}; retry it (oncehost flow retry), or cancel it first (oncehost flow cancel).`,
+      { status: 409, details: { status: payment.status } },
+    )
+  }
+  const { affected } = must(store.update(
+    'customer_order',
+    { id: { eq: order_id }, status: { eq: 'open' }, charging_cents: { isNull: false } },
+    charged ? { status: 'paid', paid_at: ctx.now, charging_cents: null } : { charging_cents: null },
+  ))
+  if (affected === 0) {
+    throw new BizError('NO_PAYMENT', `Order ${order_id} is ${before}, and no payment of it is under way.`, {
+      status: 409,
+      details: { status: before },
+    })
+  }
+  const order = findOrder(order_id)
+  if (charged) publish(ctx, 'orders.order-paid', order)
+  return { order_id, status: order.status }
+}
