@@ -153,7 +153,9 @@ impl<'p> Bundler<'p> {
         let ending = path.extension().unwrap_or_default().to_string_lossy().into_owned();
         if !matches!(ending.as_str(), "ts" | "mts" | "js" | "mjs" | "json" | "cjs" | "cts") {
             let jsx = if matches!(ending.as_str(), "tsx" | "jsx") { ", and JSX is not possible here" } else { "" };
-            return Err(format!("`{specifier}` is a file that cannot be imported: only .ts, .js and .json files can{jsx}"));
+            return Err(format!(
+                "`{specifier}` is a file that cannot be imported: only .ts, .js and .json files can{jsx}"
+            ));
         }
         if !matches!(ending.as_str(), "cjs" | "cts") {
             let target = self.file(path);

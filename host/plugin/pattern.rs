@@ -21,6 +21,10 @@ const MOST_STEPS: u64 = 20_000;
 const DEAR: u64 = 4;
 /// Places that may be noted between two choices.
 const MOST_NOTES: u64 = 20_000;
+/// Classes by property, like `\p{L}`, of which the engine makes tables of kilobytes while it compiles; those of texts
+/// (`\p{RGI_Emoji}`) count as some.
+const MOST_PROPERTIES: u32 = 500;
+const OF_TEXTS: u32 = 10;
 /// Turns in a look-around that need not be counted.
 const FEW: u64 = 64;
 /// A group of more characters counts as one of any length.
@@ -49,6 +53,11 @@ pub fn stoppable(source: &str, flags: &str) -> Result<Option<String>, String> {
             "a pattern in which more than {MOST_STEPS} characters ({} where case is ignored, or of classes) are compared in a row: \
              look for a fixed text with `includes` or `startsWith`",
             MOST_STEPS / DEAR
+        ));
+    }
+    if scan.properties > MOST_PROPERTIES {
+        return Err(format!(
+            "a pattern with more than {MOST_PROPERTIES} classes like `\\p{{L}}`: join them, `[\\p{{L}}\\p{{N}}]`, or use several patterns"
         ));
     }
     if notes > MOST_NOTES {
@@ -167,6 +176,7 @@ struct Scan<'s> {
     sets: bool,
     /// Case is ignored anywhere.
     folds: bool,
+    properties: u32,
     /// How many groups there are, and whether any has a name.
     count: usize,
     named: bool,
@@ -189,6 +199,7 @@ impl<'s> Scan<'s> {
             unicode: flags.contains(['u', 'v']),
             sets: flags.contains('v'),
             folds,
+            properties: 0,
             count: 0,
             named: false,
             groups: Vec::new(),
@@ -197,6 +208,7 @@ impl<'s> Scan<'s> {
             insertions: Vec::new(),
             halved: false,
         };
+        scan.count_properties();
         scan.count_groups()?;
         if scan.count > MOST_GROUPS {
             return None;
@@ -222,6 +234,15 @@ impl<'s> Scan<'s> {
 
     fn whole(&self) -> Cost {
         self.frames.first().map_or(Cost::NONE, Frame::total)
+    }
+
+    fn count_properties(&mut self) {
+        let named = self.source.split("\\p{").chain(self.source.split("\\P{"));
+        // The first part of either stands before any.
+        let weight =
+            |rest: &str| if self.sets && (rest.starts_with("RGI") || rest.contains("Emoji")) { OF_TEXTS } else { 1 };
+        let weights: u32 = named.map(weight).sum();
+        self.properties = if self.unicode { weights.saturating_sub(2) } else { 0 };
     }
 
     fn count_groups(&mut self) -> Option<()> {
@@ -413,7 +434,9 @@ impl<'s> Scan<'s> {
         match self.byte(1)? {
             b'b' | b'B' => self.assertion(2),
             b'd' | b'D' | b's' | b'S' | b'w' | b'W' => self.atom(2, Cost::of(DEAR, 1)),
-            b'p' | b'P' if braced => self.atom(self.rest().find('}')? + 1, Cost::of(DEAR, if self.sets { SHORT } else { 1 })),
+            b'p' | b'P' if braced => {
+                self.atom(self.rest().find('}')? + 1, Cost::of(DEAR, if self.sets { SHORT } else { 1 }))
+            }
             b'u' if braced => self.atom(self.rest().find('}')? + 1, Cost::of(step, 2)),
             b'u' if is_hex(2, 4) => {
                 let pair = self.unicode && self.byte(6) == Some(b'\\') && self.byte(7) == Some(b'u') && is_hex(8, 4);

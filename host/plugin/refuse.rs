@@ -4,8 +4,9 @@ use oxc::allocator::Allocator;
 use oxc::ast::ast::{
     AccessorProperty, ArrowFunctionExpression, AssignmentExpression, AssignmentTarget, AwaitExpression, BigIntLiteral,
     CallExpression, Decorator, ExportSpecifier, Expression, ForOfStatement, Function, IdentifierReference,
-    ImportDeclaration, JSXElement, JSXFragment, ModuleExportName, Program, PropertyDefinition, RegExpLiteral, StaticBlock, TSExportAssignment,
-    TSImportEqualsDeclaration, TSModuleReference, VariableDeclaration, VariableDeclarationKind,
+    ImportDeclaration, JSXElement, JSXFragment, ModuleExportName, Program, PropertyDefinition, RegExpLiteral,
+    StaticBlock, TSExportAssignment, TSImportEqualsDeclaration, TSModuleReference, VariableDeclaration,
+    VariableDeclarationKind,
 };
 use oxc::ast_visit::{Visit, walk};
 use oxc::parser::Parser;

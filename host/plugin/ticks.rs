@@ -19,8 +19,8 @@
 use oxc::allocator::{Allocator, ArenaVec, TakeIn};
 use oxc::ast::ast::{
     Argument, ArrowFunctionBody, AssignmentOperator, AssignmentTarget, BinaryOperator, Expression, FunctionBody,
-    LogicalOperator, ObjectPropertyKind, Program, RegExpLiteral, SimpleAssignmentTarget, SpreadElement, Statement, UnaryOperator,
-    UpdateOperator,
+    LogicalOperator, ObjectPropertyKind, Program, RegExpLiteral, SimpleAssignmentTarget, SpreadElement, Statement,
+    UnaryOperator, UpdateOperator,
 };
 use oxc::ast::builder::AstBuilder;
 use oxc::ast_visit::{VisitMut, walk_mut};

@@ -56,10 +56,13 @@ fn typeof_of_an_absent_global_is_undefined() {
 #[test]
 fn own_names_that_are_absent_elsewhere_are_ordinary() {
     gives(
-        &[(
-            "a.ts",
-            "import { process } from './b'\nexport function handle(module: any) { const Intl = 1, o = { Buffer: 2, window: 3 }; return [Intl, o.Buffer, o.window, process(), module] }",
-        ), ("b.ts", "export function process() { return 4 }")],
+        &[
+            (
+                "a.ts",
+                "import { process } from './b'\nexport function handle(module: any) { const Intl = 1, o = { Buffer: 2, window: 3 }; return [Intl, o.Buffer, o.window, process(), module] }",
+            ),
+            ("b.ts", "export function process() { return 4 }"),
+        ],
         "[1,2,3,4,null]",
     );
 }
@@ -82,7 +85,8 @@ fn jsx_says_what_to_write_instead() {
 #[test]
 fn file_of_jsx_that_is_imported_says_so() {
     for specifier in ["./view", "./view.tsx"] {
-        let found = faults(&[("a.ts", &format!("import {{ v }} from '{specifier}'\nv")), ("view.tsx", "export const v = 1")]);
+        let found =
+            faults(&[("a.ts", &format!("import {{ v }} from '{specifier}'\nv")), ("view.tsx", "export const v = 1")]);
         assert!(found.len() == 1 && found[0].contains("JSX is not possible here"), "{found:?}");
     }
 }

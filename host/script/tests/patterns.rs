@@ -28,7 +28,18 @@ fn atom() -> impl Strategy<Value = String> {
 }
 
 fn pattern() -> impl Strategy<Value = String> {
-    let times = prop_oneof![Just(""), Just("+"), Just("*"), Just("?"), Just("{2}"), Just("{1,}"), Just("{1,90}"), Just("{0,70}"), Just("+?"), Just("{2,}")];
+    let times = prop_oneof![
+        Just(""),
+        Just("+"),
+        Just("*"),
+        Just("?"),
+        Just("{2}"),
+        Just("{1,}"),
+        Just("{1,90}"),
+        Just("{0,70}"),
+        Just("+?"),
+        Just("{2,}")
+    ];
     let ends = |inner: &str, times: &str| match inner {
         "^" | "$" | r"\b" | "" => inner.to_owned(),
         _ => format!("{inner}{times}"),
