@@ -5,8 +5,11 @@ const TIMERS: &str = "there are no timers here: use a 'sleep' step of a flow";
 const FILES: &str = "a plugin's code has no place on the disk: import what it needs";
 const WEAK: &str = "weak references would show when memory is reclaimed: use WeakMap";
 
+const BIG: &str =
+    "nothing could stop what makes a BigInt of each long text that it is given: use an array of BigInts, or a DataView";
+
 /// Each with what to do without it.
-const ABSENT: [(&str, &str); 26] = [
+const ABSENT: [(&str, &str); 28] = [
     ("Intl", "there are no locales here: format in the client or with a library, or let toLocaleString group digits"),
     ("Temporal", "it is not there yet: use Date, or a library"),
     ("setTimeout", TIMERS),
@@ -32,6 +35,8 @@ const ABSENT: [(&str, &str); 26] = [
     ("XMLHttpRequest", "calls to the outside belong in a script step of a flow, which has fetch"),
     ("WeakRef", WEAK),
     ("FinalizationRegistry", WEAK),
+    ("BigInt64Array", BIG),
+    ("BigUint64Array", BIG),
     ("performance", "time stands still within a run: use Date.now()"),
 ];
 

@@ -6,7 +6,7 @@
   const { look, turn, before } = room;
   const { polled, heavy, expand } = parts;
   const { apply, construct, deleteProperty, get, has, ownKeys, set } = Reflect;
-  const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf } = Object;
+  const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf, hasOwn } = Object;
   const { isArray } = Array;
 
   const known = new Map();
@@ -27,15 +27,19 @@
   // An object seen through a proxy whose traps are script code: loops over it can be interrupted.
   const polling = {
     get: (target, key) => {
-      turn();
-      return get(target, key);
+      const value = get(target, key);
+      // It may become a number.
+      if (typeof value === "string" && value.length > 1_000) look();
+      else turn();
+      return value;
     },
     has: (target, key) => {
       turn();
       return has(target, key);
     },
     set: (target, key, value) => {
-      turn();
+      if (typeof value === "string" && value.length > 1_000) look();
+      else turn();
       return set(target, key, value);
     },
     deleteProperty: (target, key) => {
@@ -44,7 +48,9 @@
     },
   };
   const slow = (object) => new Proxy(object, polling);
-  const small = (value) => native.isPlainArray(value) && value.length <= 100_000 && getPrototypeOf(value) === list;
+  // Whether what is made of an array by its methods is an array, too (`Symbol.species`).
+  const plain = (array) => getPrototypeOf(array) === list && !hasOwn(array, "constructor");
+  const small = (value) => native.isPlainArray(value) && value.length <= 100_000 && plain(value);
   // Whether all of it is converted and compared in no time: neither BigInts nor long texts.
   const light = (items) => {
     for (let i = 0; i < items.length; i += 1) {
@@ -86,6 +92,15 @@
   replace(list, "join", generic(light));
   const comparing = generic((items, [sought]) => typeof sought !== "string" || sought.length <= 1_000);
   for (const name of ["lastIndexOf", "indexOf", "includes"]) replace(list, name, comparing);
+  for (const name of ["map", "filter"]) {
+    replace(list, name, (original) => ({
+      method(made, that) {
+        turn();
+        if (!isArray(this) || plain(this) || typeof made !== "function") return apply(original, this, [made, that]);
+        return apply(original, slow(this), [(item, index) => apply(made, that, [item, index, this])]);
+      },
+    }).method);
+  }
   const byText = (a, b) => {
     const x = `${a}`;
     const y = `${b}`;

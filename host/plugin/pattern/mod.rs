@@ -10,6 +10,10 @@
 //! - A row of very many characters is compared in one go: refused.
 //! - So is what `\1` refers to. A group of any length makes that as long as the text: such a pattern has a longest text.
 
+mod cost;
+
+use cost::{Atom, Cost, Frame, Kind};
+
 /// What is put before and behind an atom, so that each turn of it is counted. Texts that no author writes by himself:
 /// the prelude takes them out of what a script sees as `source`.
 pub const OPENS: &str = "(?:(?:)";
@@ -83,86 +87,6 @@ pub fn reach(source: &str, flags: &str) -> Option<u32> {
     }
 }
 
-/// What matching something may take between two looks at the clock, roughly.
-#[derive(Clone, Copy)]
-struct Cost {
-    steps: u64,
-    notes: u64,
-    /// Whether the matcher comes by such a look for sure.
-    looks: bool,
-    /// Characters that it takes at most; `None` for any number.
-    longest: Option<u64>,
-}
-
-impl Cost {
-    const NONE: Self = Self { steps: 0, notes: 0, looks: false, longest: Some(0) };
-
-    fn of(steps: u64, longest: u64) -> Self {
-        Self { steps, longest: Some(longest), ..Self::NONE }
-    }
-
-    fn then(self, next: Self) -> Self {
-        Self {
-            steps: self.steps.saturating_add(next.steps),
-            notes: self.notes.saturating_add(next.notes),
-            looks: self.looks || next.looks,
-            longest: self.longest.zip(next.longest).map(|(one, other)| one.saturating_add(other)),
-        }
-    }
-
-    /// Either of them: the end of one is a jump, which looks at the clock, and so is what leads to the other.
-    fn or(self, other: Self) -> Self {
-        Self {
-            steps: self.steps.max(other.steps).saturating_add(1),
-            notes: self.notes.max(other.notes),
-            looks: true,
-            longest: self.longest.zip(other.longest).map(|(one, other)| one.max(other)),
-        }
-    }
-}
-
-#[derive(Clone, Copy)]
-enum Kind {
-    Plain,
-    Look,
-    /// The group's number, less one.
-    Capture(usize),
-}
-
-/// What can be repeated.
-struct Atom {
-    start: usize,
-    cost: Cost,
-    /// The engine repeats the second half of it only.
-    halved: bool,
-}
-
-/// A group that is open.
-struct Frame {
-    start: usize,
-    kind: Kind,
-    /// Whether it is, or stands in, a look-around.
-    looks_around: bool,
-    folds: bool,
-    /// The alternatives before the one at hand.
-    before: Option<Cost>,
-    cost: Cost,
-    /// What stands last in it and may still be repeated.
-    last: Option<Atom>,
-}
-
-impl Frame {
-    fn settle(&mut self) {
-        if let Some(atom) = self.last.take() {
-            self.cost = self.cost.then(atom.cost);
-        }
-    }
-
-    fn total(&self) -> Cost {
-        self.before.map_or(self.cost, |before| before.or(self.cost))
-    }
-}
-
 enum Reference<'s> {
     Number(usize),
     Name(&'s str),
@@ -204,7 +128,7 @@ impl<'s> Scan<'s> {
             named: false,
             groups: Vec::new(),
             references: Vec::new(),
-            frames: vec![frame(0, Kind::Plain, false, folds)],
+            frames: vec![Frame::new(0, Kind::Plain, false, folds)],
             insertions: Vec::new(),
             halved: false,
         };
@@ -365,7 +289,7 @@ impl<'s> Scan<'s> {
         };
         looks_around |= matches!(kind, Kind::Look);
         self.folds |= folds;
-        self.frames.push(frame(self.at, kind, looks_around, folds));
+        self.frames.push(Frame::new(self.at, kind, looks_around, folds));
         self.at += length;
         Some(())
     }
@@ -504,10 +428,6 @@ impl<'s> Scan<'s> {
         made.push_str(&source[from..]);
         Some(made)
     }
-}
-
-fn frame(start: usize, kind: Kind, looks_around: bool, folds: bool) -> Frame {
-    Frame { start, kind, looks_around, folds, before: None, cost: Cost::NONE, last: None }
 }
 
 /// `{n}`, `{n,}` or `{n,m}` at the beginning of a text, and how many bytes it has.
