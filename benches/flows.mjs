@@ -2,6 +2,7 @@
 //   node benches/flows.mjs BINARY [SECONDS]
 // ONCEHOST_STORE=postgres://… has the same on Postgres.
 
+import { once } from 'node:events'
 import { readFileSync } from 'node:fs'
 import http from 'node:http'
 import { host } from '../tests/browser/support/host.mjs'
@@ -19,8 +20,18 @@ const chain = (name, uses, target) => JSON.stringify({
   })),
 })
 
+/** A service elsewhere: it answers after a while. */
+const service = http.createServer((_, response) => setTimeout(() => response.end('{}'), 20)).listen(0, '127.0.0.1')
+await once(service, 'listening')
+const elsewhere = `127.0.0.1:${service.address().port}`
+
 const files = {
-  'work/plugin.json': '{ "id": "work", "version": "1.0.0", "permissions": ["data:read", "data:write", "flow:start"], "limits": { "handler": "60s" } }',
+  'work/plugin.json': JSON.stringify({
+    id: 'work',
+    version: '1.0.0',
+    permissions: ['data:read', 'data:write', 'flow:start', `http:${elsewhere}`],
+    limits: { handler: '60s' },
+  }),
   'work/schema.sql': 'CREATE TABLE done (id TEXT PRIMARY KEY, step TEXT NOT NULL); CREATE TABLE begun (id TEXT PRIMARY KEY, late INTEGER NOT NULL);',
   'work/handlers/start.ts': `
     export function handle(input: { flow: string, id: string }) {
@@ -63,9 +74,11 @@ const files = {
       }
     }`,
   'work/scripts/nothing.ts': 'export function handle() { return null }',
+  'work/scripts/call.ts': `export async function handle() { return (await fetch('http://${elsewhere}/')).json() }`,
   'work/flows/rows.json': chain('rows', 'action', 'row'),
   'work/flows/actions.json': chain('actions', 'action', 'nothing'),
   'work/flows/scripts.json': chain('scripts', 'script', 'nothing'),
+  'work/flows/calls.json': chain('calls', 'script', 'call'),
   'work/flows/late.json': chain('late', 'action', 'late'),
   'work/flows/nap.json': '{ "name": "nap", "steps": [ { "id": "nap", "uses": "sleep", "for": "30d" } ] }',
 }
@@ -124,7 +137,7 @@ function usage() {
 }
 
 try {
-  for (const flow of ['rows', 'actions', 'scripts']) {
+  for (const flow of ['rows', 'actions', 'scripts', 'calls']) {
     for (const starters of [1, 16, 64]) {
       const { rate, rest, cost } = await load(flow, starters)
       console.log(`three steps (${flow}), ${starters} starters: ${rate} finished/s, ${cost} µs of a processor each; the last ${rest} ms after the last start`)
@@ -151,5 +164,7 @@ try {
   console.log(`${SLEEPERS} sleepers: ${after.mib} MiB in use (${idle} MiB before the restart), ${((after.ticks - before.ticks) / 10).toFixed(1)} % of a processor while nothing is due`)
 } finally {
   agent.destroy()
+  service.close()
+  service.closeAllConnections()
   await server.end()
 }

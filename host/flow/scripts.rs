@@ -26,8 +26,10 @@ const MOST_RUNS: usize = 256;
 const KEPT_RUNS: usize = MOST_RUNS / 4;
 /// How many are few.
 const FEW_RUNS: usize = 16;
-/// Engines that a thread keeps for the next scripts.
+/// Engines that a thread keeps for the next scripts for as long as it lives; it keeps what it used within [`SPARED`], too.
 const KEPT_ENGINES: usize = 8;
+/// How long an engine is kept beyond [`KEPT_ENGINES`]: to make one takes longer than most scripts.
+const SPARED: Duration = Duration::from_secs(5);
 /// How long a thread without scripts stays.
 const IDLE: Duration = Duration::from_secs(30);
 /// How long past its limit a script may still take before its thread is given up.
@@ -234,8 +236,15 @@ struct Runner {
     handle: Handle,
     /// Runs that wait, each with its engine.
     slots: HashMap<u64, Slot>,
-    /// Engines without a run, of the version of a plugin that they last ran.
-    idle: Vec<(Arc<Modules>, Engine)>,
+    /// Engines without a run, the one that ran last at the end.
+    idle: Vec<Idle>,
+}
+
+struct Idle {
+    engine: Engine,
+    /// What it last ran.
+    code: Arc<Modules>,
+    since: Instant,
 }
 
 struct Slot {
@@ -248,14 +257,15 @@ impl Runner {
     fn work(mut self, messages: &Receiver<Message>) {
         loop {
             let soonest = self.slots.values().filter_map(|slot| slot.engine.deadline()).min();
-            let pause = soonest.map_or(IDLE, |at| at.saturating_duration_since(Instant::now()));
+            let rest = if self.spare() { SPARED } else { IDLE };
+            let pause = soonest.map_or(rest, |at| at.saturating_duration_since(Instant::now()).min(rest));
             let alive = match messages.recv_timeout(pause) {
                 Ok(Message::Start(prepared, run)) => self.start(prepared, run),
                 Ok(Message::Settled { run, number, outcome }) => {
                     self.go_on(run, |engine| engine.resume(number, outcome))
                 }
                 Ok(Message::Abort { run, why }) => self.go_on(run, |engine| engine.abort(&why)),
-                Err(RecvTimeoutError::Timeout) if self.slots.is_empty() => {
+                Err(RecvTimeoutError::Timeout) if self.slots.is_empty() && rest == IDLE => {
                     if self.scripts.leave(self.id) {
                         return;
                     }
@@ -274,9 +284,9 @@ impl Runner {
         let Some(app) = self.app.upgrade() else { return false };
         crate::crash_point!("script-begins");
         let code = prepared.scope.plugin.code.clone();
-        let kept = self.idle.iter().position(|(known, _)| Arc::ptr_eq(known, &code));
-        let engine = match kept.map(|index| self.idle.swap_remove(index)) {
-            Some((_, engine)) => Ok(engine),
+        let kept = self.idle.iter().rposition(|idle| Arc::ptr_eq(&idle.code, &code));
+        let engine = match kept.map(|index| self.idle.remove(index)) {
+            Some(idle) => Ok(idle.engine),
             None => Engine::new(prepared.engine.clone()),
         };
         let mut engine = match engine {
@@ -333,15 +343,21 @@ impl Runner {
                 }
                 let alive = self.ended(run, result, &prepared, &reach);
                 if !engine.is_spent() {
-                    if self.idle.len() == KEPT_ENGINES {
-                        // The oldest, which may be of a version that is gone.
-                        self.idle.remove(0);
-                    }
-                    self.idle.push((prepared.scope.plugin.code.clone(), engine));
+                    let code = prepared.scope.plugin.code.clone();
+                    self.idle.push(Idle { engine, code, since: Instant::now() });
                 }
                 alive
             }
         }
+    }
+
+    /// Drops engines that have been idle for a while, beyond those that are kept; some may be of a version that is gone.
+    /// Gives whether there are others that are not dropped yet.
+    fn spare(&mut self) -> bool {
+        let beyond = self.idle.len().saturating_sub(KEPT_ENGINES);
+        let old = self.idle.iter().take(beyond).filter(|idle| idle.since.elapsed() >= SPARED).count();
+        self.idle.drain(..old);
+        old < beyond
     }
 
     fn ended(&mut self, run: u64, result: Result<String, ScriptError>, prepared: &Prepared, reach: &Reach) -> bool {

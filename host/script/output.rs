@@ -81,22 +81,26 @@ fn number(walk: &mut Walk<'_, '_>, out: &mut String, number: f64) -> Walked<()> 
 fn string(walk: &mut Walk<'_, '_>, out: &mut String, text: &str) -> Walked<()> {
     walk.spend(2)?;
     out.push('"');
-    for c in text.chars() {
-        match c {
-            '"' => out.push_str("\\\""),
-            '\\' => out.push_str("\\\\"),
-            '\n' => out.push_str("\\n"),
-            '\r' => out.push_str("\\r"),
-            '\t' => out.push_str("\\t"),
-            '\u{8}' => out.push_str("\\b"),
-            '\u{c}' => out.push_str("\\f"),
-            c if c < ' ' => {
-                let _ = write!(out, "\\u{:04x}", u32::from(c));
+    let mut rest = text;
+    while let Some(at) = rest.bytes().position(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
+        let (plain, escaped) = rest.split_at(at);
+        out.push_str(plain);
+        match escaped.as_bytes()[0] {
+            b'"' => out.push_str("\\\""),
+            b'\\' => out.push_str("\\\\"),
+            b'\n' => out.push_str("\\n"),
+            b'\r' => out.push_str("\\r"),
+            b'\t' => out.push_str("\\t"),
+            0x08 => out.push_str("\\b"),
+            0x0c => out.push_str("\\f"),
+            control => {
+                let _ = write!(out, "\\u{control:04x}");
                 walk.spend(5)?;
             }
-            c => out.push(c),
         }
+        rest = &escaped[1..];
     }
+    out.push_str(rest);
     out.push('"');
     Ok(())
 }

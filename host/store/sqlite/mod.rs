@@ -5,6 +5,7 @@ use std::sync::atomic::{AtomicI64, AtomicU64, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard, TryLockError};
 use std::time::{Duration, Instant};
 
+use rusqlite::config::DbConfig;
 use rusqlite::{Connection, ErrorCode, OpenFlags, TransactionBehavior};
 
 use self::own::HOST_TABLES;
@@ -103,6 +104,8 @@ fn prepare(connection: &Connection) -> rusqlite::Result<()> {
     connection.pragma_update(None, "trusted_schema", false)?;
     connection.pragma_update(None, "cache_size", CACHE)?;
     connection.pragma_update(None, "wal_autocheckpoint", LOG_PAGES)?;
+    // Plans never depend on what is bound. Otherwise SQLite plans each statement with `LIMIT ?` anew before each use.
+    connection.set_db_config(DbConfig::SQLITE_DBCONFIG_ENABLE_QPSG, true)?;
     schema::install(connection)
 }
 

@@ -1,4 +1,4 @@
-use rusqlite::Connection;
+use rusqlite::{Connection, StatementStatus};
 
 use super::*;
 use crate::codec::{Value, json};
@@ -14,6 +14,7 @@ const SCHEMA: &str = "
 fn orders() -> (Connection, Table) {
     let table = schema::parse(SCHEMA, &[]).unwrap().tables.remove("orders").unwrap();
     let connection = Connection::open_in_memory().unwrap();
+    crate::store::sqlite::prepare(&connection).unwrap();
     let indexes = table.indexes.iter().map(|index| ddl::create_index(&table, index));
     let all: Vec<String> = std::iter::once(ddl::create_table(&table, "orders")).chain(indexes).collect();
     connection.execute_batch(&all.join(";")).unwrap();
@@ -75,5 +76,18 @@ fn later_pages_begin_at_their_place_in_an_index() {
         let statement = sql::select(Dialect::Sqlite, target, &Filter::All(Vec::new()), Some(&order), Some(&after), 101);
         let plan = plan(&connection, &statement);
         assert!(plan.contains(wanted) && !plan.contains("SCAN"), "{by}: {plan}");
+    }
+}
+
+#[test]
+fn list_is_planned_once_whatever_its_limit() {
+    let (connection, table) = orders();
+    let target = Target { plugin: "shop", table: &table, tenant: "acme" };
+    let filter = filter::parse(&table, &v("{}"), Purpose::Read).unwrap();
+    for limit in [1, 2, 1000, 1] {
+        let statement = sql::select(Dialect::Sqlite, target, &filter, None, None, limit);
+        let mut prepared = connection.prepare_cached(&statement.text).unwrap();
+        assert!(prepared.query(params_from_iter(&statement.params)).unwrap().next().unwrap().is_none());
+        assert_eq!(prepared.get_status(StatementStatus::RePrepare), 0, "limit {limit}");
     }
 }
