@@ -16,6 +16,7 @@ const HOST_TABLES: [&str; 5] = [
     include_str!("../../../schema/postgres/host/0003_hosts.sql"),
     include_str!("../../../schema/postgres/host/0004_places.sql"),
     include_str!("../../../schema/postgres/host/0005_placed.sql"),
+    include_str!("../../../schema/postgres/host/0006_notified.sql"),
 ];
 
 /// The newest version of the host's own tables that is known here: of those that belong to no plugin, or of a plugin's.
