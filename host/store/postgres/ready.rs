@@ -10,7 +10,7 @@ pub(super) const PLUGIN_TABLES: [&str; 4] = [
     include_str!("../../../schema/postgres/0003_owner.sql"),
     include_str!("../../../schema/postgres/0004_details.sql"),
 ];
-const HOST_TABLES: [&str; 5] = [
+const HOST_TABLES: [&str; 6] = [
     include_str!("../../../schema/postgres/host/0001_tokens.sql"),
     include_str!("../../../schema/postgres/host/0002_events.sql"),
     include_str!("../../../schema/postgres/host/0003_hosts.sql"),
