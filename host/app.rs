@@ -21,6 +21,7 @@ use crate::metrics::{Metrics, Standing};
 use crate::plugin::Registry;
 use crate::store::host_db::HostDb;
 use crate::store::{Database, Shared, StoreError, Stores, keys};
+use crate::suggest::shell_word;
 use crate::trace::{self, Exporter, Sink};
 
 pub mod lock;
@@ -116,8 +117,8 @@ impl App {
         // Whose folder does not load may have any id.
         stores.check_plugins(&loaded, registry.broken.is_empty()).map_err(StartError)?;
         stores.check_host_db().map_err(StartError)?;
-        stores.tell_of_empty().map_err(failed)?;
         let host_db = Arc::new(stores.host_db().map_err(failed)?);
+        stores.remember_files().map_err(failed)?;
         let auth = Auth::open(&settings, host_db.clone(), clock.clone()).map_err(StartError)?;
         let (me, shared) = (ids.rising(clock.now()).to_string(), stores.is_shared());
         let events = Events::open(&host_db, &registry, clock.now(), me.clone(), settings.lease, &stores);
@@ -238,7 +239,11 @@ impl App {
         written
             .and(removed)
             .map_err(|error| format!("the data folder {} cannot be written: {error}", data.display()))?;
-        self.stores.ready()
+        self.stores.ready()?;
+        let registry = self.registry();
+        let told = |(plugin, error): (&String, StoreError)| format!("{plugin} cannot be served: {error}");
+        let unusable = registry.plugins.keys().find_map(|plugin| Some((plugin, self.database(plugin).glance().err()?)));
+        unusable.map_or(Ok(()), |found| Err(told(found)))
     }
 
     /// Looks whose the databases of `[stores]` are that have come back.
@@ -297,6 +302,7 @@ impl App {
     /// When a database cannot be read, or is none of files.
     pub async fn hold(&self) -> Result<backup::Held, BackupError> {
         backup::are_files(&self.settings)?;
+        self.stores.check_whole().map_err(BackupError)?;
         let _nothing_passes = self.passing.write().await;
         let (data, now) = (self.settings.data.clone(), self.clock.now());
         let elsewhere = backup::elsewhere(&self.settings);
@@ -369,6 +375,31 @@ pub fn refuse_unfinished(data: &Path) -> Result<(), StartError> {
         "a restore into the data folder {} was broken off; run the same `oncehost restore` again",
         data.display()
     )))
+}
+
+/// Refuses a data folder in which a command would begin anew although another was meant, most likely: one that is named by
+/// a flag and is not there, or one with other things in it.
+///
+/// # Errors
+/// A sentence with the way out.
+pub fn check_beginning(settings: &Settings) -> Result<(), StartError> {
+    let data = &settings.data;
+    let has_nothing = |folder: fs::ReadDir| {
+        // With a dot: what a host left that could not begin, and what keeps an empty folder in a repository.
+        let own = |name: &str| name.starts_with('.') || ["lock", "oncehost.sock", "lost+found"].contains(&name);
+        folder.flatten().all(|entry| own(&entry.file_name().to_string_lossy()))
+    };
+    let is_named = settings.given.iter().any(|(name, from)| *name == "data" && from.starts_with("--"));
+    match fs::read_dir(data).map(has_nothing) {
+        Ok(true) => Ok(()),
+        Ok(false) => check_data(settings),
+        Err(error) if error.kind() == std::io::ErrorKind::NotFound && is_named => {
+            let make = format!("; for new data, make it first: mkdir -p {}", shell_word(&data.display().to_string()));
+            check_data(settings).map_err(|StartError(why)| StartError(why + &make))
+        }
+        // What is wrong with it is said when it is used.
+        Err(_) => Ok(()),
+    }
 }
 
 /// Refuses a data folder that is not there, or on which no host ever worked.

@@ -274,10 +274,17 @@ fn connection_limit(settings: &Settings) -> usize {
 
 /// Refuses to listen where others than this machine can reach a host that asks for no credentials, or that has none
 /// to compare with.
-fn check_reach(app: &App) -> Result<(), StartError> {
+async fn check_reach(app: &App) -> Result<(), StartError> {
     let address = app.settings.listen;
     if app.settings.dev {
         return check_loopback(address);
+    }
+    if let Err(unusable) = app.auth.look_at_keys().await {
+        // A file is as it is until somebody mends it; a server may be back in a moment, and tokens do without it.
+        if unusable.is_file || !(address.ip().is_loopback() || app.auth.has_tokens()) {
+            return Err(StartError(format!("{unusable}; {}", unusable.fix())));
+        }
+        tracing::error!("{unusable}; nobody is let in with a JWT until that answers, and it is asked again and again");
     }
     if address.ip().is_loopback() || app.auth.has_credentials() {
         return Ok(());
@@ -306,7 +313,7 @@ pub fn check_loopback(address: SocketAddr) -> Result<(), StartError> {
 
 async fn bind(app: &App) -> Result<(TcpListener, SocketAddr), StartError> {
     let wanted = app.settings.listen;
-    check_reach(app)?;
+    check_reach(app).await?;
     let bound = TcpListener::bind(wanted).await.and_then(|tcp| tcp.local_addr().map(|address| (tcp, address)));
     bound.map_err(|error| {
         let why = error.kind();

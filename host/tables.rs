@@ -302,15 +302,16 @@ impl Pending {
 /// Whether the tables of a plugin are as its `schema.sql` says, and if not, why.
 pub async fn pending(app: &Arc<App>, plugin: &Plugin) -> Option<Pending> {
     let database = app.database(&plugin.id);
-    if !database.exists() {
-        return (!plugin.schema.tables.is_empty()).then_some(Pending::Missing);
+    let is_there = database.exists();
+    if !is_there && plugin.schema.tables.is_empty() {
+        return None;
     }
     let wanted = plugin.schema.clone();
     let looked = blocking("a look at tables", move || tables::status(&database, &wanted)).await;
     match looked.and_then(|status| status.map_err(Failure::from)) {
         Ok(status) => match status.state {
             State::Equal => None,
-            State::Pending => Some(Pending::Differ),
+            State::Pending => Some(if is_there { Pending::Differ } else { Pending::Missing }),
             State::Drift => Some(Pending::Changed(status.plan.drift.first().cloned().unwrap_or_default())),
         },
         Err(failure) => Some(Pending::Unknown(failure.detail)),

@@ -298,6 +298,51 @@ fn tenant_over_its_rate_waits_and_others_do_not() {
 }
 
 #[test]
+fn serve_starts_without_the_keys_for_jwts_only_where_they_may_come_back() {
+    let folders = Folders::empty();
+    std::fs::create_dir_all(folders.plugins()).unwrap();
+    let with = |jwks: &str, args: &[&str]| {
+        let mut command = folders.command(&[&["serve"], args].concat());
+        let issuer = [("ISSUER", "https://id.example"), ("AUDIENCE", "x"), ("JWKS", jwks)];
+        command.envs(issuer.map(|(name, value)| (format!("ONCEHOST_AUTH_JWT_{name}"), value)));
+        command
+    };
+    let refused = |jwks: &str, args: &[&str], why: &str| {
+        let ended = with(jwks, args).output().unwrap();
+        let said = String::from_utf8(ended.stderr).unwrap();
+        assert_eq!(ended.status.code(), Some(1), "{said}");
+        let start = format!("oncehost: the keys for JWTs cannot be had from {jwks} (auth_jwt_jwks): ");
+        assert!(said.lines().any(|line| line.starts_with(&start)) && said.contains(why), "{said}");
+    };
+    let file = folders.data().with_file_name("keys.json");
+    refused(file.to_str().unwrap(), &[], "name another file or URL");
+    std::fs::write(&file, "<html>").unwrap();
+    refused(file.to_str().unwrap(), &[], "this is not JSON");
+    std::fs::write(&file, r#"{"keys":[{"kty":"oct","k":"c2VjcmV0"}]}"#).unwrap();
+    refused(file.to_str().unwrap(), &[], "none of the keys in it can check a signature");
+    let away = "http://127.0.0.1:1/keys";
+    let beyond = ["--listen", "0.0.0.0:0"];
+    refused(away, &beyond, "a host that has tokens");
+    let starts = |args: &[&str]| {
+        let log = folders.data().with_file_name("log");
+        let mut command = with(away, args);
+        command.stdout(std::process::Stdio::piped()).stderr(std::fs::File::create(&log).unwrap());
+        let mut child = command.spawn().unwrap();
+        let mut line = String::new();
+        std::io::BufRead::read_line(&mut std::io::BufReader::new(child.stdout.take().unwrap()), &mut line).unwrap();
+        child.kill().unwrap();
+        child.wait().unwrap();
+        let told = std::fs::read_to_string(&log).unwrap();
+        assert!(line.contains("serving on"), "{line}{told}");
+        assert!(told.contains("nobody is let in with a JWT until that answers"), "{told}");
+    };
+    starts(&[]);
+    let made = folders.command(&["token", "create", "--tenant", "acme", "--subject", "a", "--scope", "operator"]);
+    assert!({ made }.output().unwrap().status.success());
+    starts(&beyond);
+}
+
+#[test]
 fn serve_listens_beyond_loopback_only_with_credentials() {
     let folders = Folders::empty();
     std::fs::create_dir_all(folders.plugins()).unwrap();

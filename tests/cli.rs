@@ -280,6 +280,23 @@ fn example(folders: &Folders, command: &[String]) {
 }
 
 #[test]
+fn token_for_a_plugin_that_is_not_there_is_told_and_made() {
+    let folders = folders();
+    let make = |scope: &str| {
+        let token = ["token", "create", "--tenant", "a", "--subject", "s", "--scope", scope];
+        let made = run(&folders, &token);
+        assert_eq!((made.code, made.out.starts_with("oncehost_")), (0, true), "{}{}", made.out, made.err);
+        made.err
+    };
+    let told = "oncehost: the scope invoke:tel is for a plugin that is not there, did you mean \"tell\"?\n";
+    assert_eq!(make("invoke:tel"), told);
+    let host = Process::start(folders.command(&["dev"]));
+    assert_eq!(make("invoke:tel"), told);
+    assert_eq!([make("invoke:tell"), make("invoke:*"), make("operator")], [""; 3]);
+    drop(host);
+}
+
+#[test]
 fn key_is_the_same_in_every_form_of_the_header() {
     let folders = folders();
     let first = run(&folders, &echo("x", "{}"));

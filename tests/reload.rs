@@ -146,6 +146,20 @@ fn folders_of_plugins_come_and_go() {
 }
 
 #[test]
+fn folder_of_plugins_that_is_moved_away_is_told_and_what_is_loaded_goes_on() {
+    let host = Host::new(SHOP);
+    let lines = host.follow();
+    let away = host.plugins().with_file_name("away");
+    fs::rename(host.plugins(), &away).unwrap();
+    let line = told(&lines);
+    assert!(line.starts_with("the plugins folder ") && line.contains("what is loaded goes on serving"), "{line}");
+    assert_eq!(host.read("shop", "version", "{}").status, 200);
+    fs::rename(&away, host.plugins()).unwrap();
+    write(&host.plugins().join("shop/lib/version.ts"), "export const lib = 6\n");
+    until_data(&host, "version", &json!({ "handler": 1, "lib": 6 }));
+}
+
+#[test]
 fn broken_save_shows_its_place_and_the_version_before_goes_on_until_the_typo_is_fixed() {
     let folders = Folders::new(SHOP);
     let host = folders.dev();

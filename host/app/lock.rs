@@ -60,6 +60,16 @@ impl fmt::Display for LockError {
                 data.display(),
                 WAIT.as_secs()
             ),
+            LockError::Denied { data, error } if error.kind() == std::io::ErrorKind::StorageFull => {
+                write!(
+                    f,
+                    "cannot use the data folder {}: the disk is full; make room, and run this again",
+                    data.display()
+                )
+            }
+            LockError::Denied { data, .. } if data.exists() && !data.is_dir() => {
+                write!(f, "the data folder {} is a file, and no folder; name another with --data DIR", data.display())
+            }
             LockError::Denied { data, error } => {
                 write!(f, "cannot use the data folder {}: {error}; name another with --data DIR", data.display())
             }

@@ -22,6 +22,9 @@ const FETCH_SIZE: u64 = 1 << 20;
 /// The least length of an RSA key, in characters of base64 (2048 bits; RFC 7518, section 3.3).
 const RSA_LEAST: usize = 342;
 
+/// What is wrong with a set that is read and of no use.
+const NO_KEY: &str = "none of the keys in it can check a signature";
+
 /// A key that a signature can be checked with.
 pub(super) struct Key {
     id: Option<String>,
@@ -36,6 +39,29 @@ pub(super) struct Jwks {
     seen: RwLock<Seen>,
     /// Held while the source is asked: whoever else needs it meanwhile waits for the same answer.
     asking: tokio::sync::Mutex<()>,
+}
+
+/// Why nobody can be let in with a JWT.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("the keys for JWTs cannot be had from {source_name} (auth_jwt_jwks): {why}")]
+pub struct Unusable {
+    /// The file or URL.
+    pub source_name: String,
+    /// A file that cannot be used is for the operator to mend; a server may be back in a moment.
+    pub is_file: bool,
+    pub why: String,
+}
+
+impl Unusable {
+    /// What to do about it.
+    pub fn fix(&self) -> &'static str {
+        if self.is_file {
+            "put the issuer's key set there ({\"keys\": […]}), or name another file or URL"
+        } else {
+            "see that this machine reaches it, and that it answers with a key set; a host that has tokens, or listens on \
+             loopback, starts without it and asks it again and again"
+        }
+    }
 }
 
 #[derive(Default)]
@@ -99,6 +125,24 @@ impl Jwks {
         Ok(found)
     }
 
+    /// Looks at the source, and says whether anybody can be let in by what it has.
+    ///
+    /// # Errors
+    /// Why not.
+    pub async fn look(&self) -> Result<usize, Unusable> {
+        let asking = self.asking.lock().await;
+        self.ask().await;
+        drop(asking);
+        let seen = self.read();
+        let why = match &seen.fault {
+            Some(fault) => fault.clone(),
+            None if seen.keys.is_empty() => NO_KEY.to_owned(),
+            None => return Ok(seen.keys.len()),
+        };
+        let is_file = matches!(*self.source, Source::File(_));
+        Err(Unusable { source_name: self.source.to_string(), is_file, why })
+    }
+
     /// Reads the keys at once and then again and again, for as long as this is awaited.
     pub async fn keep_fresh(&self) {
         let mut rounds = tokio::time::interval(RENEW);
@@ -133,6 +177,13 @@ impl Jwks {
         // Either way from the last time, in case the clock was set back.
         if asked_at.is_none_or(|at| at.abs_diff(self.clock.now()) >= LOOK_AGAIN.abs_diff(0)) {
             self.ask().await;
+            let seen = self.read();
+            let (keys, source) = (seen.keys.len(), &self.source);
+            match &seen.fault {
+                Some(fault) => tracing::warn!(kept = keys, "the keys for JWTs cannot be read from {source}: {fault}"),
+                None if keys == 0 => tracing::warn!("{source}: {NO_KEY}; nobody with a JWT is let in"),
+                None => {}
+            }
         }
     }
 
@@ -148,14 +199,7 @@ impl Jwks {
                 seen.keys = keys;
                 None
             }
-            Err(fault) => {
-                tracing::warn!(
-                    kept = seen.keys.len(),
-                    "the keys for JWTs cannot be read from {}: {fault}",
-                    self.source
-                );
-                Some(fault)
-            }
+            Err(fault) => Some(fault),
         };
     }
 }
@@ -192,11 +236,7 @@ impl Source {
 fn parse(text: &str) -> Result<Vec<Arc<Key>>, String> {
     let set: Json = serde_json::from_str(text).map_err(|error| format!("this is not JSON: {error}"))?;
     let keys = set.get("keys").and_then(Json::as_array).ok_or("this is no set of keys: \"keys\" is missing")?;
-    let usable = keys.iter().filter_map(usable).map(Arc::new).collect::<Vec<_>>();
-    if usable.is_empty() {
-        tracing::warn!(keys = keys.len(), "none of the keys for JWTs can be used; nobody with a JWT is let in");
-    }
-    Ok(usable)
+    Ok(keys.iter().filter_map(usable).map(Arc::new).collect())
 }
 
 fn usable(key: &Json) -> Option<Key> {

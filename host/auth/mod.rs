@@ -15,6 +15,7 @@ mod rate;
 pub mod scope;
 pub mod token;
 
+pub use jwks::Unusable;
 use jwt::Jwt;
 use rate::Rates;
 use token::Tokens;
@@ -52,6 +53,17 @@ impl Caller {
     }
 }
 
+/// Looks at the keys for JWTs that the settings name, without a host; `None` where they name none.
+///
+/// # Errors
+/// Why they cannot be used.
+pub async fn look_at_keys(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Option<usize>, Unusable> {
+    match Jwt::new(&settings.jwt, clock) {
+        Some(jwt) => jwt.keys.look().await.map(Some),
+        None => Ok(None),
+    }
+}
+
 /// `[A-Za-z0-9._-]{1,64}` (spec §3).
 pub fn is_tenant(text: &[u8]) -> bool {
     let one = |byte: &u8| byte.is_ascii_alphanumeric() || matches!(byte, b'.' | b'_' | b'-');
@@ -81,9 +93,25 @@ impl Auth {
         Ok(Self { tokens, jwt, rates, clock })
     }
 
+    /// Looks at the keys for JWTs, and gives how many there are; `None` where no JWTs are taken.
+    ///
+    /// # Errors
+    /// Why they cannot be used.
+    pub async fn look_at_keys(&self) -> Result<Option<usize>, Unusable> {
+        match &self.jwt {
+            Some(jwt) => jwt.keys.look().await.map(Some),
+            None => Ok(None),
+        }
+    }
+
+    /// Whether there are tokens that anybody could call with.
+    pub fn has_tokens(&self) -> bool {
+        self.tokens.any(self.clock.now())
+    }
+
     /// Whether there are credentials by which anybody could call.
     pub fn has_credentials(&self) -> bool {
-        self.jwt.is_some() || self.tokens.any(self.clock.now())
+        self.jwt.is_some() || self.has_tokens()
     }
 
     /// Who sends this `Authorization` header; `None` without one.

@@ -72,6 +72,9 @@ fn each(
 ) -> Result<(), BackupError> {
     let failed = |error: io::Error| BackupError::at("read the backup", backup, &error);
     if backup.is_dir() {
+        if !backup.join(MANIFEST).exists() {
+            return Err(no_backup(backup, "it has no manifest.json"));
+        }
         // The manifest first, as in an archive.
         let mut names = vec![MANIFEST.to_owned()];
         for entry in fs::read_dir(backup).map_err(failed)? {
@@ -88,14 +91,25 @@ fn each(
         return Ok(());
     }
     let mut archive = tar::Archive::new(File::open(backup).map_err(failed)?);
+    let mut is_first = true;
     for entry in archive.entries().map_err(failed)? {
-        let mut entry = entry.map_err(failed)?;
+        // What cannot be read from the beginning is something else; later on it is a backup that was damaged.
+        let odd = |error: io::Error| if is_first { no_backup(backup, "it is no tar archive") } else { failed(error) };
+        let mut entry = entry.map_err(odd)?;
+        is_first = false;
         let name = entry.path().map_err(failed)?.to_string_lossy().into_owned();
         if !take(&name, &mut entry)? {
             break;
         }
     }
     Ok(())
+}
+
+fn no_backup(backup: &Path, why: &str) -> BackupError {
+    BackupError(format!(
+        "{} is no backup of oncehost: {why}; name the .tar file or the folder that `oncehost backup` made",
+        backup.display()
+    ))
 }
 
 /// Reads what a backup says it holds.
@@ -114,7 +128,7 @@ pub fn manifest(backup: &Path) -> Result<Manifest, BackupError> {
         }
         Ok(text.is_none())
     })?;
-    let no_backup = |why: &str| BackupError(format!("{shown} is no backup of oncehost: {why}"));
+    let no_backup = |why: &str| no_backup(backup, why);
     let text = text.ok_or_else(|| no_backup("it has no manifest.json"))?;
     let form: serde_json::Value = serde_json::from_slice(&text).map_err(|_| no_backup("its manifest is not JSON"))?;
     if form.get("format").and_then(serde_json::Value::as_u64) > Some(u64::from(FORMAT)) {
@@ -134,7 +148,7 @@ fn stage(
     staging: &Path,
     tell: &mut dyn FnMut(Progress),
 ) -> Result<(), BackupError> {
-    let total = manifest.files.iter().map(|file| file.bytes).sum();
+    let total: u64 = manifest.files.iter().map(|file| file.bytes).sum();
     let mut missing: Vec<&Entry> = manifest.files.iter().collect();
     let mut done = 0;
     each(backup, &mut |name, from| {
@@ -149,7 +163,18 @@ fn stage(
             to.sync_all()?;
             Ok(sha256)
         });
-        let sha256 = written.map_err(|error| BackupError(format!("cannot restore {name}: {error}")))?;
+        let sha256 = written.map_err(|error| {
+            let full = error.kind() == io::ErrorKind::StorageFull;
+            let why = if full {
+                let all = total.div_ceil(1 << 20);
+                format!(
+                    "the disk is full; nothing was restored, make room (all of it takes {all} MiB) and run this again"
+                )
+            } else {
+                error.to_string()
+            };
+            BackupError(format!("cannot restore {name}: {why}"))
+        })?;
         if sha256 != wanted.sha256 {
             return Err(BackupError(format!(
                 "{name} in the backup is not what its manifest says: it was changed or damaged after it was taken; \

@@ -11,8 +11,12 @@ use crate::codec::time;
 use crate::store::sqlite::copy::Snapshot;
 use crate::store::sqlite::files::create;
 
+/// The database without which a folder is no data folder.
+const HOST: &str = "host.db";
+
 /// All databases of a data folder as they were at one moment, not copied yet.
 pub struct Held {
+    data: PathBuf,
     files: Vec<(String, Snapshot)>,
     at: Millis,
     elsewhere: Vec<String>,
@@ -24,12 +28,17 @@ pub struct Held {
 /// # Errors
 /// When a database cannot be read.
 pub fn hold(data: &Path, now: Millis, alone: bool) -> Result<Held, BackupError> {
-    let found = databases(data).map_err(|error| BackupError::at("read the data folder", data, &error))?;
     let take = |(name, path): (String, PathBuf)| match Snapshot::take(&path, alone) {
         Ok(snapshot) => Ok((name, snapshot)),
         Err(error) => Err(BackupError(error.to_string())),
     };
-    Ok(Held { files: found.into_iter().map(take).collect::<Result<_, _>>()?, at: now, elsewhere: Vec::new() })
+    // First: it remembers which files there are, and so must not be held later than the last of them was found.
+    let host = take((HOST.to_owned(), data.join(HOST)))?;
+    let found = databases(data).map_err(|error| BackupError::at("read the data folder", data, &error))?;
+    let others = found.into_iter().filter(|(name, _)| name != HOST);
+    let mut files = std::iter::once(Ok(host)).chain(others.map(take)).collect::<Result<Vec<_>, _>>()?;
+    files.sort_by(|(one, _), (other, _)| one.cmp(other));
+    Ok(Held { data: data.to_owned(), files, at: now, elsewhere: Vec::new() })
 }
 
 impl Held {
@@ -43,8 +52,15 @@ impl Held {
     /// made. It is there whole, or not at all. `go_on` hears of the progress and may end it.
     ///
     /// # Errors
-    /// When `to` is there already or cannot be written, a database is damaged, or `go_on` said no.
+    /// When `to` is there already, cannot be written or is in the data folder, a database is damaged, or `go_on` said no.
     pub fn write(self, to: &Path, go_on: &mut dyn FnMut(Progress) -> bool) -> Result<Manifest, BackupError> {
+        if is_within(to, &self.data) {
+            return Err(BackupError(format!(
+                "{} is in the data folder itself, and would be lost with it; name a place outside of {}",
+                to.display(),
+                self.data.display()
+            )));
+        }
         if to.symlink_metadata().is_ok() {
             return Err(BackupError(format!("{} is there already; choose another name", to.display())));
         }
@@ -135,6 +151,13 @@ fn beside(path: &Path, ending: &str) -> Result<PathBuf, BackupError> {
     let mut name = name.to_owned();
     name.push(ending);
     Ok(path.with_file_name(name))
+}
+
+/// Whether a path, which need not be there yet, is below a folder or that folder itself, whatever the links on the way.
+fn is_within(path: &Path, folder: &Path) -> bool {
+    let real = path.ancestors().find_map(|above| fs::canonicalize(above).ok());
+    let folder = fs::canonicalize(folder);
+    real.zip(folder.ok()).is_some_and(|(real, folder)| real.starts_with(folder))
 }
 
 /// The folder that a path is in; that of a bare name is the working folder.

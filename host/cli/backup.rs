@@ -8,10 +8,11 @@ use serde_json::{Value as Json, json};
 use super::progress::Bar;
 use super::{Fail, complain, local, print};
 use crate::app::lock::{self, Holder, LockError};
-use crate::app::take_folder;
+use crate::app::{check_data, take_folder};
 use crate::backup::{self, BackupError, Manifest};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
+use crate::store::Stores;
 
 /// Copy all databases as they are at one moment, while a host runs or not
 #[derive(Debug, Args)]
@@ -47,10 +48,6 @@ impl Backup {
     pub(super) async fn run(self, settings: Settings) -> Result<(), Fail> {
         backup::are_files(&settings)?;
         let data = &settings.data;
-        if !data.is_dir() {
-            let data = data.display();
-            return Err(Fail::Failed(format!("there is no data folder {data}; name the right one with --data DIR")));
-        }
         let to = std::path::absolute(&self.to)?;
         let body = json!({ "to": to }).to_string();
         let mut bar = Bar::new("backup");
@@ -63,7 +60,9 @@ impl Backup {
         let manifest = if asked.await? {
             outcome(&last)?
         } else {
+            check_data(&settings)?;
             let _lock = take_folder(data, Holder::Command)?;
+            Stores::new(&settings)?.check_whole().map_err(Fail::Failed)?;
             let held = backup::hold(data, SystemClock.now(), true)?.without(backup::elsewhere(&settings));
             held.write(&to, &mut |progress| {
                 bar.show(&progress);

@@ -6,6 +6,7 @@ use std::path::Path;
 use clap::Args;
 
 use super::{Fail, complain, given, local, print};
+use crate::app::check_beginning;
 use crate::config::Settings;
 use crate::http::problem::Problem;
 use crate::http::reply::{http_date, success_text};
@@ -62,6 +63,7 @@ impl Invoke {
     /// Opens the data and does the call in this process.
     async fn here(self, settings: Settings, key: Option<String>, input: String) -> Result<(), Fail> {
         let json = self.json;
+        check_beginning(&settings)?;
         let app = serve::open_for_command(Settings { dev: true, ..settings })?;
         let key = key.map(String::into_bytes).into_iter().collect();
         let request = Request {

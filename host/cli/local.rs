@@ -178,7 +178,14 @@ async fn connect(data: &Path) -> Result<Option<UnixStream>, Fail> {
         Ok(stream) => Ok(Some(stream)),
         // No folder, no socket, or one that a dead host left behind. Whether a host without a socket is there is for
         // the folder's lock to say.
-        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::ConnectionRefused) => Ok(None),
+        Err(error)
+            if matches!(
+                error.kind(),
+                io::ErrorKind::NotFound | io::ErrorKind::NotADirectory | io::ErrorKind::ConnectionRefused
+            ) =>
+        {
+            Ok(None)
+        }
         Err(error) if error.kind() == io::ErrorKind::PermissionDenied => {
             let data = data.display();
             Err(Fail::Failed(format!(

@@ -46,7 +46,7 @@ impl Plugin {
     pub(super) async fn run(self, settings: Settings) -> Result<(), Fail> {
         match self.command {
             Command::List { json } => {
-                let found = found(settings).await?;
+                let found = listed(settings).await?;
                 print(&if json { format!("{found:#}") } else { list(&found) })
             }
             Command::Reload { plugin, json } => reload(&settings, plugin, json).await,
@@ -54,21 +54,38 @@ impl Plugin {
     }
 }
 
-async fn found(settings: Settings) -> Result<Json, Fail> {
-    if let Some(answer) = local::ask(&settings.data, local::request("GET", "/admin/plugins", None)?).await? {
-        return answer.json();
+/// What the running host has; where none runs, what the folder has, on the data where there are some: where there are
+/// none, none are made to look at plugins.
+async fn listed(settings: Settings) -> Result<Json, Fail> {
+    if let Some(asked) = asked(&settings).await? {
+        return Ok(asked);
     }
-    if check_data(&settings).is_ok() {
-        let app = serve::open_for_command(settings)?;
-        let found = http::admin::plugins(&app.registry());
-        app.close().await;
-        return Ok(found);
+    if check_data(&settings).is_err() {
+        return in_folder(&settings);
     }
-    // Where there are no data, none are made to look at plugins.
-    let given = Arc::new(settings.given_settings);
+    let app = serve::open_for_command(settings)?;
+    let found = http::admin::plugins(&app.registry());
+    app.close().await;
+    Ok(found)
+}
+
+/// What the running host has; where none runs, what the folder has.
+pub(super) async fn known(settings: &Settings) -> Result<Json, Fail> {
+    match asked(settings).await? {
+        Some(asked) => Ok(asked),
+        None => in_folder(settings),
+    }
+}
+
+async fn asked(settings: &Settings) -> Result<Option<Json>, Fail> {
+    let answer = local::ask(&settings.data, local::request("GET", "/admin/plugins", None)?).await?;
+    answer.map(local::Answer::json).transpose()
+}
+
+fn in_folder(settings: &Settings) -> Result<Json, Fail> {
+    let given = Arc::new(settings.given_settings.clone());
     let registry = Registry::load_given(&settings.plugins, SystemClock.now(), given);
-    let registry = registry.map_err(|error| unread(&settings.plugins, &error))?;
-    Ok(http::admin::plugins(&registry))
+    Ok(http::admin::plugins(&registry.map_err(|error| unread(&settings.plugins, &error))?))
 }
 
 async fn reload(settings: &Settings, plugin: Option<String>, json: bool) -> Result<(), Fail> {

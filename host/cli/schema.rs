@@ -9,7 +9,7 @@ use serde_json::Value as Json;
 use super::progress::Bar;
 use super::{Fail, complain, given, local, print};
 use crate::app::lock::Holder;
-use crate::app::{blocking, refuse_unfinished, take_folder, unread};
+use crate::app::{blocking, check_beginning, refuse_unfinished, take_folder, unread};
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
 use crate::failure::{Code, Failure};
@@ -116,6 +116,7 @@ async fn ask(
         }
         return Ok(blocking("a look at tables", move || look(&settings, verb, &request)).await??);
     }
+    check_beginning(settings)?;
     let mut request = request;
     let before = request.allow_destructive.len();
     request.allow_destructive.retain(|name| name != HOST_DB);

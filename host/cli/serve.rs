@@ -6,7 +6,7 @@ use super::{Fail, complain, plugin, print};
 use crate::config::Settings;
 use crate::http::admin;
 use crate::serve::{self, Server, Signals};
-use crate::tables;
+use crate::tables::{self, Pending};
 
 /// Run a host for callers with credentials
 #[derive(Debug, Args)]
@@ -34,7 +34,11 @@ impl Serve {
         for (id, plugin) in &app.registry().plugins {
             if let Some(pending) = tables::pending(app, plugin).await {
                 let (says, data) = (pending.says(), tables::data_flag(app));
-                complain(&format!("the tables of {id} {says}; run: oncehost schema plan {id}{data}"));
+                let run = match pending {
+                    Pending::Unknown(_) => "doctor".to_owned(),
+                    Pending::Missing | Pending::Differ | Pending::Changed(_) => format!("schema plan {id}"),
+                };
+                complain(&format!("the tables of {id} {says}; run: oncehost {run}{data}"));
             }
         }
         let greeted = print(&format!(

@@ -11,7 +11,7 @@ use serde_json::json;
 use super::progress::Bar;
 use super::{Fail, print};
 use crate::app::lock::{self, Holder};
-use crate::app::{blocking, take_folder};
+use crate::app::{blocking, check_beginning, check_data, take_folder};
 use crate::clock::SystemClock;
 use crate::config::{self, Settings};
 use crate::ids::SystemIds;
@@ -19,6 +19,7 @@ use crate::plugin::is_id;
 use crate::store::host_db::HostDb;
 use crate::store::moving::{self, HOST};
 use crate::store::postgres::{Limits, Server};
+use crate::store::sqlite::known;
 use crate::store::{Database, StoreError, Stores};
 use crate::transfer::{Copy, CopyError, Report};
 
@@ -73,13 +74,13 @@ struct CopyArgs {
     json: bool,
 }
 
-/// Take the database that the settings name for a plugin's, although the host knows another, or it belongs to another host
+/// Take the database that the settings name for a plugin's, although the host knows another, it is gone, or another's
 #[derive(Debug, Args)]
 #[command(
     name = "adopt",
     after_help = "A host refuses a database that is not the one with a plugin's data, or that another installation uses. Say \
     with this that the data it looks for are given up, or that the other installation is gone for good: the next start \
-    takes what is there. To move data, use `oncehost store copy`.\n\n\
+    takes what is there, or begins anew where nothing is. To move data, use `oncehost store copy`.\n\n\
     Example: oncehost store adopt orders"
 )]
 struct AdoptArgs {
@@ -126,6 +127,9 @@ fn copy(args: &CopyArgs, settings: &Settings) -> Result<(), Fail> {
             let text = format!("the data of {id} are to go where they are: --from and --to are the same place");
             return Err(Fail::Usage(text));
         }
+    }
+    if from.server.is_none() {
+        check_data(settings)?;
     }
     let _lock = alone(settings)?;
     let plugins = if args.all { from.plugins(&settings.data)? } else { args.ids.clone() };
@@ -198,6 +202,7 @@ fn forget_place(plugin: &str, settings: &Settings) -> Result<(), Fail> {
 
 fn adopt(args: &AdoptArgs, settings: &Settings) -> Result<(), Fail> {
     check_names(&args.ids)?;
+    check_beginning(settings)?;
     let _lock = alone(settings)?;
     let mut told = String::new();
     for plugin in &args.ids {
@@ -214,6 +219,11 @@ fn adopt(args: &AdoptArgs, settings: &Settings) -> Result<(), Fail> {
             server.disown(plugin)?;
         }
         forget_place(plugin, settings)?;
+        if let Database::Sqlite(path) = &database
+            && !path.exists()
+        {
+            known::forget(path)?;
+        }
         let _infallible = writeln!(told, "{plugin}: the next start takes what is in {}", database.place());
     }
     print(&if args.json { format!("{:#}", json!({ "adopted": args.ids })) } else { told })

@@ -6,9 +6,9 @@ use std::sync::Arc;
 use clap::{Args, Subcommand};
 use serde_json::Value as Json;
 
-use super::{Fail, given, local, print};
+use super::{Fail, complain, given, items, local, plugin, print, text};
 use crate::app::lock::Holder;
-use crate::app::{check_data, take_folder};
+use crate::app::{check_beginning, check_data, take_folder};
 use crate::auth::token::Tokens;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
@@ -16,6 +16,7 @@ use crate::failure::Failure;
 use crate::http::tokens::{self, TokenRequest};
 use crate::ids::SystemIds;
 use crate::store::Stores;
+use crate::suggest;
 
 /// Tokens: the credentials that callers of `oncehost serve` send
 #[derive(Debug, Args)]
@@ -91,6 +92,7 @@ impl Token {
 
 impl Create {
     async fn run(self, settings: &Settings) -> Result<(), Fail> {
+        warn_of_unknown(settings, &self.scopes).await;
         let request =
             TokenRequest { tenant: self.tenant, subject: self.subject, scopes: self.scopes, expires: self.expires };
         let body = serde_json::to_string(&request).map_err(|error| Fail::Failed(error.to_string()))?;
@@ -112,6 +114,23 @@ impl Create {
     }
 }
 
+/// Tells of scopes for plugins that are not there: they may come later, or the name is a slip.
+async fn warn_of_unknown(settings: &Settings, scopes: &[String]) {
+    let mut wanted = scopes.iter().filter_map(|scope| scope.strip_prefix("invoke:")).filter(|id| *id != "*").peekable();
+    if wanted.peek().is_none() {
+        return;
+    }
+    // Where nobody can say which there are, a token is made all the same.
+    let Ok(found) = plugin::known(settings).await else { return };
+    let names =
+        |list: &str, name: &str| items(&found, list).iter().map(|it| text(it, name).to_owned()).collect::<Vec<_>>();
+    let known = [names("plugins", "id"), names("broken", "folder")].concat();
+    for id in wanted.filter(|id| !known.iter().any(|known| known == id)) {
+        let hint = suggest::hint(id, known.iter().map(String::as_str));
+        complain(&format!("the scope invoke:{id} is for a plugin that is not there{hint}"));
+    }
+}
+
 /// Asks the running host, or opens the host's database here where none runs. Plugins are not needed for that.
 async fn here_or_there(
     settings: &Settings,
@@ -122,9 +141,7 @@ async fn here_or_there(
         return answer.json();
     }
     // The first token may be what the folder begins with.
-    if method != "POST" {
-        check_data(settings)?;
-    }
+    if method == "POST" { check_beginning(settings) } else { check_data(settings) }?;
     let _lock = take_folder(&settings.data, Holder::Command)?;
     let stores = Stores::new(settings)?;
     stores.check_host_db().map_err(Fail::Failed)?;
@@ -159,10 +176,6 @@ fn list(found: &Json) -> String {
         );
     }
     out
-}
-
-fn text<'a>(of: &'a Json, name: &str) -> &'a str {
-    of.get(name).and_then(Json::as_str).unwrap_or_default()
 }
 
 fn scopes(of: &Json) -> String {

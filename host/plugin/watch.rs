@@ -145,8 +145,10 @@ impl Watching {
     /// folder twice does no harm, and one that was replaced by another of its name needs it.
     fn look(&mut self, folders: Option<&BTreeSet<String>>) {
         let failed = self.look_at(folders).err();
+        // That the folder of plugins itself is gone is said by whoever then reads it.
         if let Some(error) = &failed
             && !self.blind
+            && self.root.is_dir()
         {
             let why = match error.kind {
                 ErrorKind::MaxFilesWatch => "the system's limit of watched folders is reached; \

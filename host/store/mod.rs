@@ -45,7 +45,7 @@ mod leases_tests;
 
 pub use notice::Notice;
 pub use session::{Access, Alone, Database, Fate, Hold, Shared, Tx};
-pub use stores::Stores;
+pub use stores::{Lost, Stores};
 
 /// What can go wrong in the database.
 #[derive(Debug, thiserror::Error)]

@@ -9,10 +9,19 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::host_db::{HostDb, PlacedRow};
 use super::moving::{self, Role};
-use super::sqlite::files;
+use super::sqlite::{files, known};
 use super::{Database, Notice, StoreError, postgres};
 use crate::config::{Placed, Settings, Store};
 use crate::suggest;
+
+/// A database that is not there any more.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("{what}: {fix}")]
+pub struct Lost {
+    pub what: String,
+    /// What to do about it.
+    pub fix: String,
+}
 
 /// All databases of a host.
 #[derive(Debug)]
@@ -114,16 +123,26 @@ impl Stores {
         }
     }
 
-    /// Tells in the log of plugins' files that lost what they held.
+    /// Has `host.db` remember which plugins have a file in the data folder, and tells in the log of those that lost it, or
+    /// what it held.
     ///
     /// # Errors
-    /// When the folder cannot be read.
-    pub fn tell_of_empty(&self) -> Result<(), StoreError> {
+    /// When the folder cannot be read, or `host.db` fails.
+    pub fn remember_files(&self) -> Result<(), StoreError> {
         let there = if self.is_shared() { Vec::new() } else { self.by_default()? };
-        let all: BTreeSet<&String> = there.iter().chain(self.placed.keys()).collect();
+        let known = known::all(&self.folder)?;
+        for plugin in there.iter().filter(|plugin| !known.contains(plugin)) {
+            let file = self.at(&Place::Files, plugin);
+            if moving::peek(&file, false).is_ok_and(|found| found.is_ours)
+                && let Database::Sqlite(path) = file
+            {
+                known::note(&path)?;
+            }
+        }
+        let all: BTreeSet<&String> = there.iter().chain(&known).chain(self.placed.keys()).collect();
         for plugin in all {
             if let Database::Sqlite(path) = self.plugin(plugin)
-                && let Err(error) = files::refuse_empty(&path)
+                && let Err(error) = known::refuse_gone(&path).and_then(|()| files::refuse_empty(&path))
             {
                 tracing::error!(plugin, "{error}");
             }
@@ -131,26 +150,61 @@ impl Stores {
         Ok(())
     }
 
-    /// Refuses a data folder that has lost `host.db`, before an empty one is made.
+    /// What is to be said of a data folder that has lost `host.db`, before an empty one is made.
+    ///
+    /// # Errors
+    /// When the folder cannot be read.
+    pub fn lost_host_db(&self) -> Result<Option<Lost>, StoreError> {
+        if self.is_shared() || self.folder.join("host.db").exists() {
+            return Ok(None);
+        }
+        let mut used = self.by_default()?;
+        used.retain(|plugin| moving::peek(&self.at(&Place::Files, plugin), false).is_ok_and(|found| found.is_ours));
+        let lost = Lost {
+            what: format!(
+                "host.db is gone from the data folder {}, where there are databases of {}, and it held tokens and accepted events",
+                self.folder.display(),
+                used.join(", ")
+            ),
+            fix: "put it back, or restore a backup into another folder; where it is lost for good, `oncehost schema apply \
+                  --allow-destructive host.db` makes an empty one"
+                .to_owned(),
+        };
+        Ok((!used.is_empty()).then_some(lost))
+    }
+
+    /// Refuses a data folder that has lost `host.db`.
     ///
     /// # Errors
     /// A sentence for the operator.
     pub fn check_host_db(&self) -> Result<(), String> {
-        if self.is_shared() || self.folder.join("host.db").exists() {
-            return Ok(());
+        self.lost_host_db().map_err(|error| error.to_string())?.map_or(Ok(()), |lost| Err(lost.to_string()))
+    }
+
+    /// The plugins' files that are gone from the data folder, by their names.
+    ///
+    /// # Errors
+    /// When `host.db`, which remembers them, cannot be read.
+    pub fn lost(&self) -> Result<BTreeMap<String, Lost>, StoreError> {
+        let mut lost = BTreeMap::new();
+        for plugin in known::all(&self.folder)? {
+            if let Database::Sqlite(path) = self.plugin(&plugin)
+                && !path.exists()
+            {
+                lost.insert(format!("{plugin}.db"), known::lost(&path));
+            }
         }
-        let mut used = self.by_default().map_err(|error| error.to_string())?;
-        used.retain(|plugin| moving::peek(&self.at(&Place::Files, plugin), false).is_ok_and(|found| found.is_ours));
-        if used.is_empty() {
-            return Ok(());
-        }
-        Err(format!(
-            "host.db is gone from the data folder {}, where there are databases of {}: it held tokens and accepted events. Put \
-             it back, or restore a backup into another folder; where it is lost for good, `oncehost schema apply \
-             --allow-destructive host.db` makes an empty one",
-            self.folder.display(),
-            used.join(", ")
-        ))
+        Ok(lost)
+    }
+
+    /// Refuses a data folder that has lost a database: a backup of what is left would take the place of a good one.
+    ///
+    /// # Errors
+    /// A sentence for the operator.
+    pub fn check_whole(&self) -> Result<(), String> {
+        self.check_host_db()?;
+        let lost = self.lost().map_err(|error| error.to_string())?;
+        lost.into_values().next().map_or(Ok(()), |lost| Err(lost.to_string()))
     }
 
     /// The plugins that have a database, loaded or not, sorted. Those that are put on a database of their own count

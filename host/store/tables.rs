@@ -21,7 +21,7 @@ pub struct Own {
 /// Looks at a database without changing or making anything. `work` gets it, and what of the host's own is missing.
 fn look<R>(
     database: &Database,
-    work: impl FnOnce(&dyn schema::Database, Vec<Own>) -> Result<R, SchemaError>,
+    work: impl Fn(&dyn schema::Database, Vec<Own>) -> Result<R, SchemaError>,
 ) -> Result<R, SchemaError> {
     match database {
         Database::Sqlite(path) => {

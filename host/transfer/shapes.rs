@@ -7,8 +7,8 @@ use crate::store::{Shared, Tx};
 
 /// What `schema apply` brought about; a file has it from the first apply on.
 const APPLIED: &str = "_oncehost_schema";
-/// The hosts that live beside each other on a server, which is nothing that moves.
-const HOSTS: &str = "hosts";
+/// The hosts that live beside each other on a server, and the files that have been in a folder: nothing that moves.
+const STAYS: [&str; 2] = ["hosts", "databases"];
 
 /// All tables, the host's own first.
 ///
@@ -17,7 +17,7 @@ const HOSTS: &str = "hosts";
 pub(super) fn all(plugin: &str, from: &Shared, to: &Shared, schema: &Schema) -> Result<Vec<Shape>, CopyError> {
     let tables = |shared: &Shared| -> Result<Vec<Shape>, CopyError> {
         let mut tables = shared.look(|tx: &Tx| moving::tables(tx, plugin == HOST))?;
-        tables.retain(|table| table.name != HOSTS);
+        tables.retain(|table| !STAYS.contains(&table.name.as_str()));
         Ok(tables)
     };
     let (source, target) = (tables(from)?, tables(to)?);

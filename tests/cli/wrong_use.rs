@@ -3,7 +3,11 @@
 use super::{folders, run};
 
 const CASES: &[(&[&str], &str)] = &[
-    (&["invok"], "invoke"),
+    (&["invok"], "a similar subcommand exists: 'invoke'"),
+    (&["shema"], "a similar subcommand exists: 'schema'"),
+    (&["schema", "aply"], "a similar subcommand exists: 'apply'"),
+    (&["token", "crate"], "a similar subcommand exists: 'create'"),
+    (&["events", "dead", "--tennant", "a"], "a similar argument exists: '--tenant'"),
     (&["invoke", "tell"], "<ACTION>"),
     (&["invoke", "", "echo"], "empty"),
     (&["invoke", "tell", ""], "empty"),

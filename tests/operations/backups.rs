@@ -93,6 +93,40 @@ fn running_host_says_why_a_backup_was_not_taken() {
 }
 
 #[test]
+fn backup_into_the_data_folder_is_refused() {
+    let folders = shop();
+    let host = folders.dev();
+    let refused = |to: &str| {
+        let ended = run(folders.command(&["backup", to]));
+        assert!(ended.sentence(1).contains(" is in the data folder itself"), "{to}: {ended:?}");
+    };
+    for to in ["data/copy.tar", "data/new/copy", "data/../data/copy"] {
+        refused(to);
+    }
+    std::os::unix::fs::symlink(folders.data(), folders.data().with_file_name("link")).unwrap();
+    refused("link/copy.tar");
+    assert!(host.terminate().success());
+    refused("data/copy.tar");
+    let names = std::fs::read_dir(folders.data()).unwrap().map(|entry| entry.unwrap().file_name());
+    assert!(!names.into_iter().any(|name| ["copy", "copy.tar", "new"].iter().any(|made| name == *made)));
+}
+
+#[test]
+fn restore_of_what_is_no_backup_says_so() {
+    let folders = shop();
+    let other = folders.data().with_file_name("notes.txt");
+    for text in ["", "a line", &"root:x:0:0:root:/root:/bin/bash\n".repeat(100)] {
+        std::fs::write(&other, text).unwrap();
+        let ended = run(folders.command(&["restore", "notes.txt"]));
+        assert!(ended.sentence(1).starts_with("notes.txt is no backup of oncehost: it "), "{ended:?}");
+    }
+    let ended = run(folders.command(&["restore", "plugins"]));
+    assert!(ended.sentence(1).starts_with("plugins is no backup of oncehost: it has no manifest.json"), "{ended:?}");
+    assert!(ended.err.contains("name the .tar file or the folder that `oncehost backup` made"), "{ended:?}");
+    assert!(!folders.data().exists());
+}
+
+#[test]
 fn host_does_not_start_on_half_a_restore() {
     let folders = shop();
     std::fs::create_dir_all(folders.data().join(".restoring")).unwrap();

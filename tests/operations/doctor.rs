@@ -53,6 +53,26 @@ fn what_is_wrong_is_named_with_its_place() {
 }
 
 #[test]
+fn keys_for_jwts_that_cannot_be_used_are_found() {
+    let folders = shop();
+    drop(folders.dev());
+    let settings = |jwks: &str| {
+        let text = format!("[auth.jwt]\njwks = \"{jwks}\"\nissuer = \"https://id.example\"\naudience = [\"x\"]\n");
+        write(&folders.data().with_file_name("oncehost.toml"), &text);
+    };
+    settings("keys.json");
+    assert_eq!(complaints(&folders, 1), [fails("jwks", "")], "not there");
+    write(&folders.data().with_file_name("keys.json"), "{\"keys\": []}");
+    assert_eq!(complaints(&folders, 1), [fails("jwks", "")], "none in it");
+    settings("http://127.0.0.1:1/keys.json");
+    assert_eq!(complaints(&folders, 1), [fails("jwks", "")], "nobody answers");
+    settings("keys.json");
+    let key = r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+    write(&folders.data().with_file_name("keys.json"), key);
+    assert_eq!(complaints(&folders, 0), []);
+}
+
+#[test]
 fn tables_that_wait_and_half_a_restore_are_found() {
     let folders = shop();
     std::fs::create_dir_all(folders.data().join(".restoring")).unwrap();

@@ -90,6 +90,10 @@ fn lost_host_db_keeps_a_host_from_starting_until_somebody_says_that_it_is_lost()
     let doctor = run(folders.command(&["doctor"]));
     assert_eq!(doctor.code, Some(1));
     assert!(doctor.out.contains("FAIL  database host.db: host.db is gone"), "{}", doctor.out);
+    assert_eq!(doctor.out.matches("--allow-destructive host.db").count(), 1, "one way out: {}", doctor.out);
+    assert!(!doctor.out.contains("move the file away"), "and no other: {}", doctor.out);
+    let backup = run(folders.command(&["backup", "copy.tar"]));
+    assert!(backup.sentence(1).starts_with("host.db is gone from the data folder"), "{backup:?}");
     // Put back, it is as it was.
     fs::rename(&aside, folders.data().join("host.db")).unwrap();
     assert!(run(folders.command(&["token", "list"])).out.contains("tenant acme, subject x"));
@@ -100,6 +104,89 @@ fn lost_host_db_keeps_a_host_from_starting_until_somebody_says_that_it_is_lost()
     assert!(run(folders.command(&["token", "list"])).out.starts_with("no tokens"));
     let host = folders.dev();
     assert!(host.post("shop", "add", "a", &body("a")).replayed, "the plugin's own records are there");
+}
+
+#[test]
+fn lost_database_of_a_plugin_does_not_begin_anew_until_somebody_gives_it_up() {
+    let folders = used();
+    let aside = folders.data().with_file_name("shop.db");
+    fs::rename(folders.data().join("shop.db"), &aside).unwrap();
+    let log = folders.data().with_file_name("log");
+    let command = folders.command(&["dev", "--apply-schema"]);
+    let host = Process::logging(command, File::create(&log).unwrap().into());
+    let answer = host.post("shop", "add", "a", &body("a"));
+    assert_eq!((answer.status, answer.error().as_str()), (503, "UNAVAILABLE"));
+    let told = fs::read_to_string(&log).unwrap();
+    assert!(told.contains("shop.db is gone, and it held what shop has done: put it back"), "{told}");
+    let ready = host.get("/readyz");
+    assert!(ready.status == 503 && ready.body.contains("shop cannot be served: "), "{}", ready.body);
+    let doctor = run(folders.command(&["doctor"]));
+    assert!(
+        doctor.out.contains("FAIL  database shop.db: ") && doctor.out.contains("store adopt shop"),
+        "{}",
+        doctor.out
+    );
+    for command in [&["schema", "plan"][..], &["schema", "apply"], &["schema", "status"], &["backup", "copy.tar"]] {
+        let ended = run(folders.command(command));
+        assert!(ended.code == Some(1) && ended.err.contains("shop"), "{command:?}: {ended:?}");
+    }
+    assert!(host.terminate().success());
+    let plan = run(folders.command(&["schema", "plan"]));
+    assert!(plan.sentence(1).contains("shop.db is gone"), "without a host, too: {plan:?}");
+    assert!(run(folders.command(&["backup", "copy.tar"])).sentence(1).contains("shop.db is gone"), "no backup of less");
+    assert!(!folders.data().join("shop.db").exists());
+    // Put back, it is as it was.
+    fs::rename(&aside, folders.data().join("shop.db")).unwrap();
+    let host = folders.dev();
+    assert!(host.post("shop", "add", "a", &body("a")).replayed);
+    assert_eq!(host.get("/readyz").status, 200);
+    assert!(host.terminate().success());
+    remove(&folders.data(), "shop.db");
+    assert_eq!(run(folders.command(&["store", "adopt", "shop"])).code, Some(0));
+    assert!(!folders.dev().post("shop", "add", "a", &body("a")).replayed, "it began anew");
+}
+
+#[test]
+fn database_that_was_there_before_hosts_remembered_it_is_remembered_from_the_next_start_on() {
+    let folders = used();
+    folders.database("host").execute("DELETE FROM databases", []).unwrap();
+    assert!(folders.dev().terminate().success());
+    remove(&folders.data(), "shop.db");
+    assert!(run(folders.command(&["schema", "plan"])).err.contains("shop.db is gone"));
+}
+
+#[test]
+fn slip_in_the_name_of_the_data_folder_makes_none() {
+    let folders = shop();
+    let (none, other) = (folders.data().with_file_name("dat"), folders.plugins());
+    let writing: [&[&str]; 4] = [
+        &["token", "create", "--tenant", "a", "--subject", "b", "--scope", "operator"],
+        &["schema", "apply"],
+        &["invoke", "shop", "add", "--key", "a", "--input", r#"{"code":"a"}"#],
+        &["store", "adopt", "shop"],
+    ];
+    for args in writing {
+        let ended = run(folders.command(&[args, &["--data", none.to_str().unwrap()]].concat()));
+        let text = ended.sentence(1);
+        assert!(text.starts_with("there is no data folder") && text.contains("make it first: mkdir -p"), "{text}");
+        assert!(!none.exists(), "{args:?}");
+        let ended = run(folders.command(&[args, &["--data", other.to_str().unwrap()]].concat()));
+        assert!(ended.sentence(1).starts_with("there are no data in"), "{ended:?}");
+    }
+    assert_eq!(fs::read_dir(other).unwrap().count(), 1);
+    let file = none.with_file_name("file");
+    File::create(&file).unwrap();
+    for args in writing.into_iter().chain([&["dev"][..], &["token", "list"], &["plugin", "reload"]]) {
+        let ended = run(folders.command(&[args, &["--data", file.to_str().unwrap()]].concat()));
+        assert!(ended.sentence(1).contains("folder"), "{args:?}: {ended:?}");
+        assert!(!ended.err.contains("os error"), "{args:?}: {ended:?}");
+    }
+    // A folder that somebody made for them is no slip.
+    fs::create_dir(&none).unwrap();
+    for args in &writing[..3] {
+        let ended = run(folders.command(&[args, &["--data", none.to_str().unwrap()][..]].concat()));
+        assert_eq!(ended.code, Some(0), "{args:?}: {ended:?}");
+    }
 }
 
 #[test]
@@ -119,6 +206,8 @@ fn empty_database_file_does_not_begin_anew() {
     let told = fs::read_to_string(&log).unwrap();
     assert!(told.contains("shop.db is empty (0 bytes), so what it held is lost: put it back from a backup"), "{told}");
     assert_eq!(fs::metadata(&path).unwrap().len(), 0);
+    let ready = host.get("/readyz");
+    assert!(ready.status == 503 && ready.body.contains("shop.db is empty (0 bytes)"), "{}", ready.body);
     let doctor = run(folders.command(&["doctor"]));
     assert!(doctor.out.contains("FAIL  database shop.db: it is damaged: it is empty (0 bytes)"), "{}", doctor.out);
     let backup = run(folders.command(&["backup", "copy.tar"]));
@@ -189,6 +278,20 @@ fn backup_leaves_nothing_beside_the_data() {
     };
     for (args, code) in [(&["backup", "copy"][..], 0), (&["backup", "copy.tar"], 0)] {
         assert_eq!(run(folders.command(args)).code, Some(code), "{args:?}");
+        assert_eq!(names(), ["host.db", "lock", "shop.db"], "{args:?}");
+    }
+}
+
+#[test]
+fn doctor_and_schema_leave_nothing_beside_the_data() {
+    let folders = used();
+    let names = || {
+        let mut names: Vec<_> = fs::read_dir(folders.data()).unwrap().map(|entry| entry.unwrap().file_name()).collect();
+        names.sort();
+        names
+    };
+    for args in [&["doctor"][..], &["schema", "plan"], &["schema", "status"], &["plugin", "list"], &["token", "list"]] {
+        assert_eq!(run(folders.command(args)).code, Some(0), "{args:?}");
         assert_eq!(names(), ["host.db", "lock", "shop.db"], "{args:?}");
     }
 }

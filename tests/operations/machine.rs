@@ -249,8 +249,9 @@ fn terminal_that_is_closed() {
     assert_eq!(host.wait().code(), Some(0));
 }
 
-/// Runs a host in a small file system of its own. Gives `None` where the machine lets nobody mount one.
-fn on_small_disk(folders: &Folders, kib: u32) -> Option<Command> {
+/// Runs these lines of a shell, in which `$data` is a small file system of its own and `$oncehost` the binary. Gives `None`
+/// where the machine lets nobody mount one.
+fn on_small_disk(folders: &Folders, kib: u32, lines: &str) -> Option<Command> {
     let unshare = if rustix::process::geteuid().is_root() { vec!["-m"] } else { vec!["-rm"] };
     let possible = Command::new("unshare").args(&unshare).args(["mount", "-t", "tmpfs", "none", "/mnt"]).output();
     if !possible.is_ok_and(|output| output.status.success()) {
@@ -260,9 +261,9 @@ fn on_small_disk(folders: &Folders, kib: u32) -> Option<Command> {
     let data = folders.data();
     fs::create_dir_all(&data).unwrap();
     let script = format!(
-        "mount -t tmpfs -o size={kib}k none '{data}' && head -c 1000000 /dev/zero > '{data}/ballast' && exec '{binary}' dev --apply-schema",
-        data = data.display(),
-        binary = binary().display()
+        "data='{}'; oncehost='{}'; mount -t tmpfs -o size={kib}k none \"$data\" && {lines}",
+        data.display(),
+        binary().display()
     );
     let mut command = Command::new("unshare");
     command.args(unshare).args(["bash", "-c", &script]);
@@ -280,7 +281,8 @@ fn disk_that_is_full() {
             .to_owned(),
     ));
     let folders = Folders::new(fixture);
-    let Some(command) = on_small_disk(&folders, 4_000) else { return };
+    let lines = "head -c 1000000 /dev/zero > $data/ballast && exec $oncehost dev --apply-schema";
+    let Some(command) = on_small_disk(&folders, 4_000, lines) else { return };
     let log = folders.data().with_file_name("log");
     let host = Process::logging(command, File::create(&log).unwrap().into());
     let mut done = Vec::new();
@@ -316,6 +318,35 @@ fn disk_that_is_full() {
     assert!(enter.status().unwrap().success());
     let answer = host.post("shop", "fill", &key, &format!(r#"{{"code":"{key}","bytes":50000}}"#));
     assert_eq!(answer.status, 200, "{}", answer.body);
+}
+
+#[test]
+fn start_on_a_full_disk_names_the_cause_and_the_way_out() {
+    let fill = "cat /dev/zero > $data/ballast 2>/dev/null";
+    for lines in [
+        format!("mkdir $data/x; {fill}; exec $oncehost dev"),
+        format!("$oncehost schema apply >/dev/null && {{ {fill}; exec $oncehost dev; }}"),
+        format!("$oncehost schema apply >/dev/null && {{ {fill}; exec $oncehost schema apply; }}"),
+        format!("$oncehost schema apply >/dev/null && {{ {fill}; exec $oncehost token list; }}"),
+    ] {
+        let folders = shop();
+        let Some(command) = on_small_disk(&folders, 2_000, &lines) else { return };
+        let ended = run(command);
+        let text = ended.sentence(1);
+        assert!(text.contains("the disk is full") && text.contains("make room"), "{lines}: {text}");
+    }
+}
+
+#[test]
+fn restore_on_a_full_disk_leaves_nothing_behind() {
+    let folders = shop();
+    let lines = "$oncehost schema apply --data other >/dev/null && $oncehost backup copy --data other >/dev/null && \
+                 { $oncehost restore copy --data $data/new; code=$?; ls $data; exit $code; }";
+    std::fs::create_dir_all(folders.data().with_file_name("other")).unwrap();
+    let Some(command) = on_small_disk(&folders, 60, lines) else { return };
+    let ended = run(command);
+    assert!(ended.sentence(1).contains("the disk is full; nothing was restored, make room"), "{ended:?}");
+    assert_eq!(ended.out, "");
 }
 
 #[test]

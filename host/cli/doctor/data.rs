@@ -10,7 +10,7 @@ use crate::config::Settings;
 use crate::plugin::{Plugin, Registry};
 use crate::schema::State;
 use crate::store::sqlite::health::{self, Health};
-use crate::store::{Stores, tables};
+use crate::store::{Lost, Stores, tables};
 
 /// Expired records that may wait between two clearings.
 const WAITING: i64 = 100_000;
@@ -25,8 +25,11 @@ pub(super) fn databases(settings: &Settings, now: Millis) -> (Vec<Finding>, Opti
     let found = is_whole(settings).then(|| backup::databases(&settings.data).ok()).flatten();
     let Some(found) = found else { return (servers, None) };
     let (mut findings, mut newest) = (servers, None);
-    if let Err(lost) = Stores::new(settings).map_err(|error| error.to_string()).and_then(|all| all.check_host_db()) {
-        findings.push(Finding::fail("database", lost, RESTORE).of("host.db"));
+    // What keeps one from being looked at is said of it.
+    if let Ok(stores) = Stores::new(settings) {
+        let host = stores.lost_host_db().ok().flatten().map(|lost| ("host.db".to_owned(), lost));
+        let lost = host.into_iter().chain(stores.lost().unwrap_or_default());
+        findings.extend(lost.map(|(name, Lost { what, fix })| Finding::fail("database", what, fix).of(name)));
     }
     for (name, path) in found {
         let (replies_before, marks_before) = settings.kept_since(now);

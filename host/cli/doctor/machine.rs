@@ -3,10 +3,12 @@
 use std::fs;
 use std::io;
 use std::path::Path;
+use std::sync::Arc;
 
 use super::Finding;
+use crate::auth;
 use crate::backup;
-use crate::clock::Millis;
+use crate::clock::{Millis, SystemClock};
 use crate::codec::time;
 use crate::config::Settings;
 use crate::metrics;
@@ -35,10 +37,22 @@ pub(super) fn settings(settings: &Settings) -> Finding {
     Finding::ok("settings", format!("{}; the rest are the defaults", given.join(", ")))
 }
 
+/// The keys by which JWTs are checked, where some are taken.
+pub(super) async fn keys(settings: &Settings) -> Option<Finding> {
+    match auth::look_at_keys(settings, Arc::new(SystemClock)).await {
+        Ok(None) => None,
+        Ok(Some(keys)) => Some(Finding::ok("jwks", format!("{keys} keys for JWTs can be used"))),
+        Err(unusable) => Some(Finding::fail("jwks", unusable.to_string(), unusable.fix())),
+    }
+}
+
 /// The data folder: there, writable, on a disk of this machine, without half a restore.
 pub(super) fn folder(data: &Path) -> Vec<Finding> {
     let shown = data.display().to_string();
     let fail = |text: String, fix: &str| vec![Finding::fail("data", text, fix).of(shown.clone())];
+    if data.exists() && !data.is_dir() {
+        return fail("it is a file, and no folder".to_owned(), "name the right folder with --data DIR");
+    }
     if !data.is_dir() {
         let fix = "it is made at the first start; if there should be data, name the right folder with --data DIR";
         return vec![Finding::warn("data", "there is no such folder", fix).of(shown)];

@@ -70,6 +70,7 @@ impl Doctor {
         findings.extend(machine::folder(&settings.data));
         findings.push(machine::disk(&settings.data));
         findings.push(machine::files(&settings));
+        findings.extend(machine::keys(&settings).await);
         let (running, health) = host::look(&settings.data).await;
         findings.extend(running);
         let (databases, newest) = data::databases(&settings, now);

@@ -59,7 +59,7 @@ pub(in crate::plugin) fn literal(expression: &Expression<'_>) -> Option<Json> {
 pub(super) fn constant(expression: &Expression<'_>) -> Option<Ty> {
     let at = expression.span().start;
     if let Some(value) = literal(expression) {
-        return Some(Ty { kind: Kind::Literal(value), at });
+        return Some(Ty::new(Kind::Literal(value), at));
     }
     let it = match expression {
         Expression::TSAsExpression(it) => it,
@@ -75,7 +75,7 @@ pub(super) fn constant(expression: &Expression<'_>) -> Option<Ty> {
 fn fixed(expression: &Expression<'_>) -> Option<Ty> {
     let at = expression.span().start;
     if let Some(value) = literal(expression) {
-        return Some(Ty { kind: Kind::Literal(value), at });
+        return Some(Ty::new(Kind::Literal(value), at));
     }
     match expression {
         Expression::ArrayExpression(it) => {
@@ -83,7 +83,7 @@ fn fixed(expression: &Expression<'_>) -> Option<Ty> {
                 let ty = fixed(element.as_expression()?)?;
                 Some(Item { ty, optional: false, rest: false })
             });
-            Some(Ty { kind: Kind::Tuple(items.collect::<Option<_>>()?), at })
+            Some(Ty::new(Kind::Tuple(items.collect::<Option<_>>()?), at))
         }
         Expression::ObjectExpression(it) => {
             let named = it.properties.iter().map(|property| {
@@ -91,7 +91,7 @@ fn fixed(expression: &Expression<'_>) -> Option<Ty> {
                 let ty = fixed(&property.value)?;
                 Some(Member { name: property.key.static_name()?.to_string(), ty, optional: false, doc: Doc::default() })
             });
-            Some(Ty { kind: Kind::Members(Members { named: named.collect::<Option<_>>()?, index: None }), at })
+            Some(Ty::new(Kind::Members(Members { named: named.collect::<Option<_>>()?, index: None }), at))
         }
         _ => None,
     }

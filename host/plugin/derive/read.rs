@@ -2,7 +2,8 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "of the many kinds of nodes only a few matter here")]
 
-use std::collections::HashMap;
+use std::cell::RefCell;
+use std::collections::{HashMap, HashSet};
 
 use oxc::allocator::Allocator;
 use oxc::ast::ast::{
@@ -24,6 +25,14 @@ pub(super) struct Ty {
     pub kind: Kind,
     /// Byte offset in its file.
     pub at: u32,
+    /// The tags of a comment in front of it, wherever it stands: `type Id = /** @minLength 9 */ string`.
+    pub doc: Doc,
+}
+
+impl Ty {
+    pub(super) fn new(kind: Kind, at: u32) -> Self {
+        Self { kind, at, doc: Doc::default() }
+    }
 }
 
 #[derive(Clone, Debug)]
@@ -118,7 +127,8 @@ pub(super) struct File {
 pub(super) fn file(source: &str) -> File {
     let allocator = Allocator::default();
     let parsed = Parser::new(&allocator, source, SourceType::ts()).parse();
-    let mut reader = Reader { source, comments: &parsed.program.comments, file: File::default() };
+    let comments = &parsed.program.comments;
+    let mut reader = Reader { source, comments, file: File::default(), seen: RefCell::default() };
     for statement in &parsed.program.body {
         reader.statement(statement);
     }
@@ -130,6 +140,8 @@ struct Reader<'r> {
     source: &'r str,
     comments: &'r [Comment],
     file: File,
+    /// Where types were found to begin.
+    seen: RefCell<HashSet<u32>>,
 }
 
 impl Reader<'_> {
@@ -225,7 +237,7 @@ impl Reader<'_> {
             first.index = first.index.take().or(members.index);
             all.extend(extends);
         } else {
-            let ty = Ty { kind: Kind::Members(members), at };
+            let ty = Ty::new(Kind::Members(members), at);
             self.file.types.insert(name.clone(), Named { parameters, extends, ty, doc });
         }
         name
@@ -250,20 +262,20 @@ impl Reader<'_> {
                 TSEnumMemberName::String(it) | TSEnumMemberName::ComputedString(it) => it.value.as_str(),
                 TSEnumMemberName::ComputedTemplateString(_) => "",
             };
-            let ty = Ty { kind: Kind::Literal(value), at };
+            let ty = Ty::new(Kind::Literal(value), at);
             let full = format!("{}.{name}", list.id.name);
             let one = Named { parameters: Vec::new(), extends: Vec::new(), ty: ty.clone(), doc: Doc::default() };
             self.file.types.insert(full, one);
             options.push(ty);
         }
-        let ty = Ty { kind: Kind::Union(options), at: list.span.start };
+        let ty = Ty::new(Kind::Union(options), list.span.start);
         let name = list.id.name.to_string();
         self.file.types.insert(name.clone(), Named { parameters: Vec::new(), extends: Vec::new(), ty, doc });
         name
     }
 
     fn opaque(&mut self, list: &TSEnumDeclaration<'_>, doc: Doc, what: &'static str) -> String {
-        let ty = Ty { kind: Kind::Other(what), at: list.span.start };
+        let ty = Ty::new(Kind::Other(what), list.span.start);
         let name = list.id.name.to_string();
         self.file.types.insert(name.clone(), Named { parameters: Vec::new(), extends: Vec::new(), ty, doc });
         name
@@ -362,6 +374,20 @@ impl Reader<'_> {
     }
 
     fn ty(&self, ty: &TSType<'_>) -> Ty {
+        let start = ty.span().start;
+        // Of types that begin at one place a comment is the outermost one's: `/** @minItems 1 */ string[]`.
+        let is_first = self.seen.borrow_mut().insert(start);
+        let doc = if is_first { self.doc(start) } else { Doc::default() };
+        let mut read = self.bare(ty);
+        // A text alone is for readers; what a member is, its own comment says.
+        if !doc.tags.is_empty() {
+            read.doc.tags.extend(doc.tags);
+            read.doc.text = doc.text;
+        }
+        read
+    }
+
+    fn bare(&self, ty: &TSType<'_>) -> Ty {
         let at = ty.span().start;
         let list = |types: &[TSType<'_>]| types.iter().map(|ty| self.ty(ty)).collect::<Vec<_>>();
         let kind = match ty {
@@ -416,7 +442,7 @@ impl Reader<'_> {
             | TSType::JSDocNonNullableType(_)
             | TSType::JSDocUnknownType(_) => Kind::Other("a type of a rare kind"),
         };
-        Ty { kind, at }
+        Ty::new(kind, at)
     }
 
     fn item(&self, element: &TSTupleElement<'_>) -> Item {
@@ -444,7 +470,7 @@ impl Reader<'_> {
 }
 
 fn other(what: &'static str, at: u32) -> Ty {
-    Ty { kind: Kind::Other(what), at }
+    Ty::new(Kind::Other(what), at)
 }
 
 fn function_member(at: u32) -> Member {
@@ -460,5 +486,5 @@ fn named(name: &TSTypeName<'_>, arguments: Vec<Ty>, at: u32) -> Ty {
         },
         TSTypeName::ThisExpression(_) => Kind::Other("`this`"),
     };
-    Ty { kind, at }
+    Ty::new(kind, at)
 }

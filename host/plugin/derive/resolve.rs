@@ -24,7 +24,7 @@ struct Source {
 /// What a name of a type means.
 pub(super) enum Found {
     /// A declaration in a file, and the name under which it stands there.
-    Type(usize, String, Named),
+    Type(usize, String, Box<Named>),
     /// One of `@oncehost/sdk/plugin`.
     Sdk(String),
     /// Nothing that is declared: perhaps one of the language's own.
@@ -52,6 +52,14 @@ impl Files {
 
     pub(super) fn at(&self, index: usize) -> &File {
         &self.all[index].file
+    }
+
+    /// The names of types that may stand in a file, sorted.
+    pub(super) fn names(&self, index: usize) -> Vec<&str> {
+        let file = self.at(index);
+        let mut names: Vec<&str> = file.types.keys().chain(file.imports.keys()).map(String::as_str).collect();
+        names.sort_unstable();
+        names
     }
 
     pub(super) fn read(self) -> Vec<(String, String)> {
@@ -123,7 +131,7 @@ impl Files {
     /// What a type's name means in a file; `A.B` is a member of an enum or of a namespace import.
     pub(super) fn find(&mut self, file: usize, name: &str) -> Found {
         if let Some(named) = self.at(file).types.get(name) {
-            return Found::Type(file, name.to_owned(), named.clone());
+            return Found::Type(file, name.to_owned(), Box::new(named.clone()));
         }
         let (head, tail) = name.split_once('.').map_or((name, None), |(head, tail)| (head, Some(tail)));
         let Some((specifier, there)) = self.at(file).imports.get(head).cloned() else { return Found::Nothing };
@@ -146,7 +154,7 @@ impl Files {
         };
         let local = member.map_or_else(|| local.clone(), |member| format!("{local}.{member}"));
         match self.at(home).types.get(&local).cloned() {
-            Some(named) => Found::Type(home, local, named),
+            Some(named) => Found::Type(home, local, Box::new(named)),
             None => Found::Lost(format!("`{name}` is no interface, alias or enum")),
         }
     }

@@ -90,7 +90,13 @@ impl<'s> Shapes<'s> {
             self.shape_of(file, ty, scope)
         };
         self.depth -= 1;
-        shape
+        if ty.doc.tags.is_empty() {
+            return shape;
+        }
+        match tags::add(&ty.doc, shape?) {
+            Ok(shape) => Ok(shape),
+            Err(why) => self.refuse(file, ty.at, format!("this type {why}")),
+        }
     }
 
     fn shape_of(&mut self, file: usize, ty: &Ty, scope: &Scope) -> Shape {
@@ -153,6 +159,10 @@ impl<'s> Shapes<'s> {
         let (mut prefix, mut least, mut rest) = (Vec::new(), 0, json!(false));
         for item in items {
             let shape = self.shape(file, &item.ty, scope)?;
+            if item.rest && !item.ty.doc.tags.is_empty() {
+                let text = "what goes on in a tuple takes no tags: write them in front of the tuple";
+                return self.refuse(file, item.ty.at, text);
+            }
             if item.rest {
                 rest = shape.get("items").cloned().unwrap_or_else(|| json!({}));
             } else if rest == json!(false) {
@@ -348,11 +358,20 @@ impl<'s> Shapes<'s> {
                 }
                 _ => self.refuse(file, at, format!("`{name}` is known only of literals")),
             },
-            _ => self.refuse(
-                file,
-                at,
-                format!("`{name}` is not declared in the plugin, or is nothing that JSON can carry"),
-            ),
+            ("Row" | "NewRow", ..) => {
+                let text = format!(
+                    "`{name}` is a type of the SDK, and is not imported here: add \
+                     `import type {{ {name} }} from '@oncehost/sdk/plugin'` at the top"
+                );
+                self.refuse(file, at, text)
+            }
+            _ => {
+                let near = suggest::hint(name, self.files.names(file));
+                let text = format!(
+                    "`{name}` is not declared or imported in this file, or is nothing that JSON can carry{near}"
+                );
+                self.refuse(file, at, text)
+            }
         }
     }
 
@@ -402,5 +421,5 @@ fn defined(ty: &Ty) -> (Option<Ty>, bool) {
     let Kind::Union(options) = &ty.kind else { return (Some(ty.clone()), false) };
     let kept: Vec<Ty> = options.iter().filter(|ty| !matches!(ty.kind, Kind::Undefined)).cloned().collect();
     let undefined = kept.len() < options.len();
-    (Some(Ty { kind: Kind::Union(kept), at: ty.at }), undefined)
+    (Some(Ty { kind: Kind::Union(kept), ..ty.clone() }), undefined)
 }

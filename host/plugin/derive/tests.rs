@@ -235,6 +235,46 @@ fn comments_say_what_types_cannot() {
 }
 
 #[test]
+fn comment_in_front_of_a_type_counts_wherever_that_stands() {
+    for (ty, declarations, want) in [
+        ("Id", "type Id = /** @minLength 9 */ string", json!({ "type": "string", "minLength": 9 })),
+        (
+            "Id",
+            "/** @maxLength 20 */ type Id = /** @minLength 9 */ (string)",
+            json!({ "type": "string", "minLength": 9, "maxLength": 20 }),
+        ),
+        ("/** @minItems 1 */ string[]", "", json!({ "type": "array", "items": { "type": "string" }, "minItems": 1 })),
+        (
+            "Array</** @minimum 0 */ number>",
+            "",
+            json!({ "type": "array", "items": { "type": "number", "minimum": 0 } }),
+        ),
+        (
+            "[/** @integer */ number]",
+            "",
+            json!({ "type": "array", "minItems": 1, "maxItems": 1, "prefixItems": [{ "type": "integer" }] }),
+        ),
+        (
+            "{ /** @maxLength 2 */ a: /** @minLength 1 */ string | undefined }",
+            "",
+            json!({ "type": "object", "properties": { "a": { "type": "string", "minLength": 1, "maxLength": 2 } } }),
+        ),
+    ] {
+        assert_eq!(input(ty, declarations), want, "{declarations} {ty}");
+    }
+    let why = refused("Id", "type Id = /** @minLenght 9 */ string");
+    assert!(why.starts_with("this type has the tag `@minLenght`") && why.contains("\"minLength\""), "{why}");
+    assert!(refused("[...(/** @minItems 1 */ string[])]", "").contains("in front of the tuple"));
+}
+
+#[test]
+fn type_that_is_not_imported_is_named_with_the_way_to_it() {
+    let why = refused("Row<'camera'>", "");
+    assert!(why.contains("import type { Row } from '@oncehost/sdk/plugin'"), "{why}");
+    assert!(refused("Crosing", "interface Crossing { a: string }").contains("did you mean \"Crossing\"?"));
+}
+
+#[test]
 fn wrong_tags_leave_no_half_of_a_schema() {
     for (tag, want) in [
         ("@minLenght 1", "did you mean \"minLength\"?"),

@@ -35,11 +35,20 @@ fn unmade(path: &Path, error: &io::Error) -> StoreError {
     let way_out = if no_file_left() {
         "this process has as many files open as it may; raise the limit (ulimit -n)"
     } else if error.kind() == io::ErrorKind::StorageFull {
-        "the disk is full; free some space"
+        "the disk is full; make room, and run this again"
     } else {
         "check that the folder exists and that the host may write in it"
     };
     StoreError::Unavailable(format!("cannot make {}: {error}; {way_out}", path.display()))
+}
+
+/// Below this many free bytes a database cannot be opened: its log and the log's index need room.
+const LEAST_ROOM: u64 = 256 << 10;
+
+/// Whether the disk that a path is on is full. SQLite often only says that reading or writing failed.
+pub(super) fn no_room(path: &Path) -> bool {
+    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    rustix::fs::statvfs(folder).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < LEAST_ROOM)
 }
 
 /// Whether a file has lost what it held.

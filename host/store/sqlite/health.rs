@@ -1,10 +1,12 @@
 //! How a database is, looked at from outside and without changing anything.
 
+use std::fs::File;
+use std::io::{self, Read};
 use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension};
 
-use super::{HOST_TABLES, StoreError, copy, files, host_db, moving, open_reader, opening};
+use super::{HOST_TABLES, StoreError, copy, files, host_db, known, moving, open_reader, opening, refuse_newer};
 use crate::clock::Millis;
 
 /// What `look` found in one database.
@@ -26,6 +28,41 @@ pub struct Health {
 pub fn newest_host_tables(name: &str) -> i64 {
     let steps = if name == "host.db" { host_db::TABLES.len() } else { HOST_TABLES.len() };
     i64::try_from(steps).unwrap_or(i64::MAX)
+}
+
+/// Bytes at the beginning of SQLite's files that say what they are, and what of them this reads (the file format of SQLite
+/// 3, section 1.3).
+const HEAD: usize = 100;
+const MAGIC: &[u8] = b"SQLite format 3\0";
+const USER_VERSION: std::ops::Range<usize> = 60..64;
+
+/// Refuses a plugin's file that is lost, empty, no database, or of a newer version, as its first bytes tell. Nothing is
+/// opened; what is damaged further inside shows when it is read.
+///
+/// # Errors
+/// [`StoreError::Unavailable`] with what to do.
+pub fn glance(path: &Path) -> Result<(), StoreError> {
+    known::refuse_gone(path)?;
+    if !path.exists() {
+        return Ok(());
+    }
+    files::refuse_empty(path)?;
+    let mut head = [0; HEAD];
+    let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
+    let is_database = match read {
+        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
+            return Err(StoreError::Unavailable(format!("cannot read {}: {error}", path.display())));
+        }
+        read => read.is_ok() && head.starts_with(MAGIC),
+    };
+    if !is_database {
+        return Err(StoreError::Unavailable(format!(
+            "{} is damaged or no database; restore it from a backup",
+            path.display()
+        )));
+    }
+    let version = head.get(USER_VERSION).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_be_bytes);
+    refuse_newer(path, i64::from(version), HOST_TABLES.len())
 }
 
 /// Looks at a plugin's database.

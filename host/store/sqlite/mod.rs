@@ -19,6 +19,7 @@ pub mod files;
 pub mod health;
 pub mod host_db;
 pub mod keys;
+pub mod known;
 pub mod moving;
 pub mod outbox;
 pub mod own;
@@ -46,9 +47,18 @@ const LOG_PAGES: i64 = 4_000;
 /// Opens (or makes) a plugin's database for its one writer, with the host's tables at their newest version.
 ///
 /// # Errors
-/// [`StoreError::Unavailable`] with a sentence for the operator: not a database, a newer version, no access.
+/// [`StoreError::Unavailable`] with a sentence for the operator: not a database, a newer version, no access, or it was
+/// there and is gone.
 pub fn open_writer(path: &Path) -> Result<Connection, StoreError> {
-    open_versioned(path, &HOST_TABLES)
+    let is_new = !path.exists();
+    if is_new {
+        known::refuse_gone(path)?;
+    }
+    let connection = open_versioned(path, &HOST_TABLES)?;
+    if is_new {
+        known::note(path)?;
+    }
+    Ok(connection)
 }
 
 /// Opens (or makes) a database that the host writes, with its tables brought up by those of `steps` it lacks.
@@ -118,12 +128,7 @@ fn migrate(connection: &mut Connection, path: &Path, steps: &[&str]) -> Result<(
     }
     let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate).map_err(failed)?;
     let found: i64 = version(&transaction).map_err(failed)?;
-    if found > newest {
-        return Err(StoreError::Unavailable(format!(
-            "{} was written by a newer oncehost (host tables version {found}, this one knows {newest}); start that version again",
-            path.display()
-        )));
-    }
+    refuse_newer(path, found, steps.len())?;
     for step in steps.iter().skip(usize::try_from(found).unwrap_or(0)) {
         transaction.execute_batch(step).map_err(failed)?;
     }
@@ -131,8 +136,25 @@ fn migrate(connection: &mut Connection, path: &Path, steps: &[&str]) -> Result<(
     transaction.commit().map_err(failed)
 }
 
+/// Refuses a database whose host tables have had more than `known` steps.
+fn refuse_newer(path: &Path, found: i64, known: usize) -> Result<(), StoreError> {
+    if usize::try_from(found).is_ok_and(|found| found > known) {
+        return Err(StoreError::Unavailable(format!(
+            "{} was written by a newer oncehost (host tables version {found}, this one knows {known}); start that version again",
+            path.display()
+        )));
+    }
+    Ok(())
+}
+
 fn opening(path: &Path, error: &rusqlite::Error) -> StoreError {
     let way_out = match error.sqlite_error_code() {
+        Some(ErrorCode::DiskFull | ErrorCode::SystemIoFailure | ErrorCode::CannotOpen) if files::no_room(path) => {
+            return StoreError::Unavailable(format!(
+                "cannot open {}: the disk is full ({error}); what is in it stays as it is: make room, and run this again",
+                path.display()
+            ));
+        }
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => {
             "the file is damaged or no database; restore it from a backup"
         }
@@ -140,7 +162,10 @@ fn opening(path: &Path, error: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::ReadOnly | ErrorCode::CannotOpen | ErrorCode::PermissionDenied) => {
             "check that the folder exists and that the host may write in it"
         }
-        Some(ErrorCode::DiskFull) => "the disk is full; free some space",
+        Some(ErrorCode::DiskFull) => "the disk, or what this user may have of it, is full; free some space",
+        Some(ErrorCode::SystemIoFailure) => {
+            "the disk or its file system failed; the system's log (dmesg) says how, and what is in the file may be whole"
+        }
         _ => "see the reason given",
     };
     StoreError::Unavailable(format!("cannot open {}: {error}; {way_out}", path.display()))

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use rusqlite::Connection;
 
-use super::open_reader;
+use super::{StoreError, copy, files, known, open_reader, prepare};
 use crate::schema::SchemaError;
 use crate::store::tables::Own;
 
@@ -18,15 +18,27 @@ pub(super) const HOST_TABLES: [&str; 5] = [
     include_str!("../../../schema/sqlite/0005_details.sql"),
 ];
 
-/// Looks at a database's schema; one that is not there is taken as empty, and is not made.
+/// Looks at a database's schema; one that never was there is taken as empty, and is not made.
 ///
 /// # Errors
-/// What `work` gives, or when the database cannot be opened.
-pub fn look<R>(path: &Path, work: impl FnOnce(&Connection) -> Result<R, SchemaError>) -> Result<R, SchemaError> {
+/// What `work` gives, or when the database cannot be opened or is gone.
+pub fn look<R>(path: &Path, work: impl Fn(&Connection) -> Result<R, SchemaError>) -> Result<R, SchemaError> {
+    let failed = |error: StoreError| SchemaError::Store(error.to_string());
     if !path.exists() {
+        known::refuse_gone(path).map_err(failed)?;
         return work(&Connection::open_in_memory()?);
     }
-    let connection = open_reader(path).map_err(|error| SchemaError::Store(error.to_string()))?;
+    // Without a log nobody has it open, and nothing needs to be made beside it. What goes wrong then may be what a host
+    // that has opened it meanwhile is about to write.
+    if !files::is_empty(path)
+        && !files::log_of(path).exists()
+        && let Ok(still) = copy::open_still(path)
+        && prepare(&still).is_ok()
+        && let Ok(found) = work(&still)
+    {
+        return Ok(found);
+    }
+    let connection = open_reader(path).map_err(failed)?;
     // All of it at one moment.
     let moment = connection.unchecked_transaction()?;
     work(&moment)
