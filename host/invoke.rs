@@ -198,7 +198,7 @@ impl From<crate::store::StoreError> for InvokeError {
 }
 
 /// Does one invocation inside the transaction that `tx` holds. `now` is the instant its record will carry. `engine`
-/// is needed only where it runs a module.
+/// is needed only where it runs a module. `began` is called when the cause is claimed, which may take its time.
 ///
 /// # Errors
 /// See [`InvokeError`]. The transaction is then as it was before, or, when the database rolled back all of it, gone.
@@ -207,8 +207,9 @@ pub fn invoke(
     engine: Option<&mut Engine>,
     tx: &Tx,
     now: Millis,
+    began: &dyn Fn(),
 ) -> Result<Outcome, InvokeError> {
-    let error = match claimed(invocation, engine, tx, now) {
+    let error = match claimed(invocation, engine, tx, now, began) {
         Ok(outcome) => return Ok(outcome),
         Err(error) => error,
     };
@@ -223,7 +224,13 @@ pub fn invoke(
     }
 }
 
-fn claimed(invocation: &Invocation, engine: Option<&mut Engine>, tx: &Tx, now: Millis) -> Result<Outcome, InvokeError> {
+fn claimed(
+    invocation: &Invocation,
+    engine: Option<&mut Engine>,
+    tx: &Tx,
+    now: Millis,
+    began: &dyn Fn(),
+) -> Result<Outcome, InvokeError> {
     let writes = matches!(invocation.run, Run::Entry(_) | Run::Call(_));
     if writes && invocation.cause.key().is_none() && !invocation.scope.plugin.schema.tables.is_empty() {
         // Its tables must be as they are seen to be from before the transaction begins, which the claim may do.
@@ -232,6 +239,7 @@ fn claimed(invocation: &Invocation, engine: Option<&mut Engine>, tx: &Tx, now: M
     if let Claim::Done(outcome) = invocation.cause.claim(tx, now)? {
         return Ok(outcome);
     }
+    began();
     if let Some(fault) = &invocation.input_fault {
         return Err(fault.clone().into());
     }

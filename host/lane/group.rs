@@ -134,7 +134,7 @@ fn after_failed_commit(desk: &Desk, invocations: &[Arc<Invocation>], again: bool
 
 /// Attempts it until it does not run into another transaction.
 fn persist(desk: &Desk, invocations: &[Arc<Invocation>], run: Run<'_>) -> Result<Ran, Lost> {
-    let mut tries = Tries::new();
+    let mut tries = Tries::new(&desk.turn);
     loop {
         let tx = if tries.again() { desk.shared.begin_again() } else { desk.shared.begin() };
         let attempted = attempt(desk, &tx.map_err(Lost::Begin)?, invocations, run);

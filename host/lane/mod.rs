@@ -125,6 +125,7 @@ pub struct Lane {
     database: Database,
     settings: LaneSettings,
     metrics: Arc<PluginMetrics>,
+    turn: Arc<again::Turn>,
     write: Mutex<Door<Work>>,
     read: Mutex<Door<Job>>,
     /// Threads that still hang in runs that were given up.
@@ -164,6 +165,7 @@ impl Lane {
             database,
             metrics: settings.metrics.plugin(plugin),
             settings,
+            turn: Arc::default(),
             write: Mutex::default(),
             read: Mutex::default(),
             stuck: AtomicUsize::new(0),

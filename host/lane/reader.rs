@@ -77,7 +77,7 @@ impl Reader {
 
     /// Runs it until it does not run into another transaction.
     fn persist(&mut self, desk: &Desk, invocation: &Invocation, tx: &Tx) -> Reply {
-        let mut tries = Tries::new();
+        let mut tries = Tries::new(&desk.turn);
         loop {
             let reply = self.run(desk, invocation, tx, tries.again());
             if tx.fate() != Fate::Again {
@@ -109,7 +109,8 @@ impl Reader {
         let shared = self.lane.database.open(Access::Read).map_err(|error| self.lane.closed_database(&error))?;
         let (lane, queue, relieved) = (self.lane.clone(), self.queue.clone(), self.relieved.clone());
         // A reader has no backlog beyond the run that got stuck, but calls may wait that only it would have taken.
-        let desk = Desk::new(shared, self.lane.metrics.clone(), move |_| {
+        let (metrics, turn) = (self.lane.metrics.clone(), self.lane.turn.clone());
+        let desk = Desk::new(shared, metrics, turn, move |_| {
             let mut door = lock(&lane.read);
             door.threads -= 1;
             relieved.store(true, Ordering::Relaxed);

@@ -5,6 +5,7 @@
 use std::sync::{Arc, Mutex, Weak};
 use std::time::{Duration, Instant};
 
+use super::again::Turn;
 use super::{Job, lock};
 use crate::failure::{Code, Failure};
 use crate::metrics::PluginMetrics;
@@ -24,6 +25,8 @@ pub(super) struct Desk {
     pub backlog: Mutex<Vec<Job>>,
     running: Mutex<Option<Running>>,
     pub metrics: Arc<PluginMetrics>,
+    /// Of those that ran into others.
+    pub turn: Arc<Turn>,
     /// Goes on with the rest of the backlog.
     successor: Box<dyn Fn(Vec<Job>) + Send + Sync>,
 }
@@ -38,10 +41,11 @@ impl Desk {
     pub fn new(
         shared: Shared,
         metrics: Arc<PluginMetrics>,
+        turn: Arc<Turn>,
         successor: impl Fn(Vec<Job>) + Send + Sync + 'static,
     ) -> Arc<Self> {
         let (backlog, running) = (Mutex::default(), Mutex::default());
-        Arc::new(Self { shared, backlog, running, metrics, successor: Box::new(successor) })
+        Arc::new(Self { shared, backlog, running, metrics, turn, successor: Box::new(successor) })
     }
 
     /// Says that the job at `index` of the backlog runs from now, and may take `limit`. Gives the present instant.
@@ -188,7 +192,7 @@ mod tests {
         sqlite(&shared).lock().execute_batch("CREATE TABLE t (id TEXT)").unwrap();
         let passed_on = Arc::new(AtomicUsize::new(0));
         let counts = passed_on.clone();
-        let desk = Desk::new(shared, Metrics::default().plugin("p"), move |_| {
+        let desk = Desk::new(shared, Metrics::default().plugin("p"), Arc::default(), move |_| {
             counts.fetch_add(1, Ordering::SeqCst);
         });
         (folder, desk, passed_on)

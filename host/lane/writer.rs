@@ -148,7 +148,9 @@ impl Writer {
     fn run(&mut self, desk: &Desk, index: usize, invocation: &Invocation, tx: &Tx) -> Reply {
         let mut engine = self.engine.for_run(invocation)?;
         let started = desk.begin(index, invocation.limits.time);
-        let reply = invoke::invoke(invocation, engine.as_deref_mut(), tx, self.lane.settings.clock.now());
+        // What others held until now was no time of its own.
+        let claimed = || _ = desk.begin(index, invocation.limits.time);
+        let reply = invoke::invoke(invocation, engine.as_deref_mut(), tx, self.lane.settings.clock.now(), &claimed);
         desk.end();
         let reply = self.lane.excused(reply, started);
         if let Some(talked) = tx.talked() {
@@ -173,7 +175,8 @@ impl Writer {
     fn sit_down(&mut self, shared: Shared) -> Arc<Desk> {
         let (lane, queue, connection) = (self.lane.clone(), self.queue.clone(), shared.clone());
         let relieved = self.relieved.clone();
-        let desk = Desk::new(shared, self.lane.metrics.clone(), move |jobs| {
+        let (metrics, turn) = (self.lane.metrics.clone(), self.lane.turn.clone());
+        let desk = Desk::new(shared, metrics, turn, move |jobs| {
             let mut door = lock(&lane.write);
             // The stuck thread no longer counts as one that works.
             relieved.store(true, Ordering::Relaxed);

@@ -54,7 +54,7 @@ const GRACE: Duration = Duration::from_millis(200);
 
 /// Tries of a transaction that run beside others. Those behind them run alone: rows that are not the same lie on the same
 /// pages of indexes, on which Postgres sees transactions in each other's way that are not.
-const BESIDE: u32 = 6;
+const BESIDE: u32 = 12;
 
 /// What lets go of the locks of keys, when their transaction has ended.
 const UNLOCK: &str = "SELECT pg_advisory_unlock_all()";
