@@ -246,6 +246,18 @@ impl App {
         unusable.map_or(Ok(()), |found| Err(told(found)))
     }
 
+    /// Looks whose the databases of `[stores]` are that have come back.
+    pub async fn take_placed(self: &Arc<Self>) {
+        let app = self.clone();
+        let take = move || {
+            let registry = app.registry();
+            app.stores.take_placed(&registry.plugins.keys().map(String::as_str).collect());
+        };
+        if let Err(failure) = blocking("a look at databases", take).await {
+            tracing::debug!(%failure, "whose they are is looked at later");
+        }
+    }
+
     /// Clears replies and marks that are no longer kept, in all databases that are there, in small batches between
     /// other work. Gives how many replies and marks went.
     ///

@@ -224,6 +224,11 @@ pub fn invoke(
 }
 
 fn claimed(invocation: &Invocation, engine: Option<&mut Engine>, tx: &Tx, now: Millis) -> Result<Outcome, InvokeError> {
+    let writes = matches!(invocation.run, Run::Entry(_) | Run::Call(_));
+    if writes && invocation.cause.key().is_none() && !invocation.scope.plugin.schema.tables.is_empty() {
+        // Its tables must be as they are seen to be from before the transaction begins, which the claim may do.
+        tx.tables_version()?;
+    }
     if let Claim::Done(outcome) = invocation.cause.claim(tx, now)? {
         return Ok(outcome);
     }

@@ -182,6 +182,7 @@ async fn look_after_others(app: &Arc<App>) {
         let shared = |id: &str| app.database(id).is_shared();
         let with_flows = registry.plugins.values().filter(|plugin| !plugin.flows.is_empty() && shared(&plugin.id));
         with_flows.for_each(|plugin| app.flows.nudge(&plugin.id));
+        app.take_placed().await;
         if let Err(failure) = events::look_after_others(app).await {
             tracing::warn!("events of other hosts could not be looked for: {failure}");
         }

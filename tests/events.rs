@@ -12,7 +12,7 @@ mod dead;
 mod ingest;
 pub mod order;
 mod retention;
-mod schedules;
+pub mod schedules;
 mod shipped;
 pub mod stream;
 mod waiting;

@@ -8,7 +8,7 @@ mod copy;
 mod killed;
 mod owned;
 mod placement;
-mod refused;
+pub mod refused;
 
 /// Puts a plugin on a database.
 fn place(settings: &mut Settings, plugin: &str, url: &str) {

@@ -2,10 +2,11 @@
 
 use std::sync::Arc;
 
-use super::{blocking, change, databases};
+use super::{adjust, blocking, change, databases};
 use crate::app::{App, beside_others};
 use crate::clock::{Millis, millis};
 use crate::failure::Failure;
+use crate::plugin::Plugin;
 use crate::store::StoreError;
 use crate::store::{deliveries, outbox};
 
@@ -13,7 +14,7 @@ use crate::store::{deliveries, outbox};
 const BATCH: usize = 200;
 
 /// Forgets relayed events, ended deliveries and messages that are older than the settings keep them; gives how many.
-/// Dead letters and what still waits stay.
+/// Dead letters and what still waits stay. Lines of deliveries that stand still are set going on the way.
 ///
 /// # Errors
 /// The first database's that refuses; the others are cleared all the same.
@@ -47,6 +48,7 @@ pub async fn clear(app: &Arc<App>) -> Result<usize, Failure> {
 }
 
 async fn clear_plugin(app: &Arc<App>, name: &str, events: Millis, done: Millis) -> Result<usize, Failure> {
+    move_on(app, name).await?;
     let mut cleared = 0;
     loop {
         let clear = move |tx: &_| Ok(outbox::clear(tx, events, BATCH)? + deliveries::clear(tx, done, BATCH)?);
@@ -56,4 +58,18 @@ async fn clear_plugin(app: &Arc<App>, name: &str, events: Millis, done: Millis) 
             return Ok(cleared);
         }
     }
+}
+
+/// Has lines go on in which nobody goes, where the plugin's deliveries go in lines at all.
+async fn move_on(app: &Arc<App>, name: &str) -> Result<(), Failure> {
+    let in_line = |plugin: &Arc<Plugin>| plugin.subscriptions.iter().any(|it| it.by_subject);
+    if !app.registry().plugins.get(name).is_some_and(in_line) {
+        return Ok(());
+    }
+    let lines = adjust(app, name, deliveries::move_on).await?;
+    if lines > 0 {
+        tracing::warn!(plugin = name, lines, "lines of deliveries stood still, and go on");
+        app.events.arrived(name);
+    }
+    Ok(())
 }

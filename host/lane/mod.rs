@@ -172,6 +172,22 @@ impl Lane {
         })
     }
 
+    /// The reply of a run that began then. What ran into a limit while the whole process stood still had no chance to keep
+    /// it, and may be tried again: the time was not its own.
+    fn excused(&self, reply: Reply, began: Instant) -> Reply {
+        match reply {
+            Err(InvokeError::Failure(failure))
+                if failure.code == Code::Limit && self.settings.watchdog.stood_since(began) =>
+            {
+                tracing::warn!(plugin = self.plugin, %failure, "the host stood still while a handler ran");
+                let text = "the host was stopped for a while as the handler ran, and its time ran out; nothing was \
+                            written, try again";
+                Err(Failure::new(Code::Unavailable, text).into())
+            }
+            reply => reply,
+        }
+    }
+
     /// Does an invocation and gives its reply, once what it rests on is on disk.
     ///
     /// # Errors

@@ -96,6 +96,7 @@ impl Reader {
         let started = desk.begin(0, invocation.limits.time);
         let reply = invoke::read(invocation, engine.as_deref_mut(), tx);
         desk.end();
+        let reply = self.lane.excused(reply, started);
         self.lane.metrics.ran(started.elapsed(), &engine.map_or_else(Vec::new, |engine| engine.limits_hit()));
         tx.end_read()?;
         reply

@@ -14,6 +14,8 @@ use crate::store::Shared;
 const GRACE: Duration = Duration::from_millis(500);
 /// How often the runs are looked at.
 const ROUND: Duration = Duration::from_millis(100);
+/// How late a look may be before that is nobody's fault: the process was stopped, or had no processor.
+const STOOD: Duration = Duration::from_secs(1);
 
 /// A thread's place of work, as much of it as the watchdog must be able to take away.
 pub(super) struct Desk {
@@ -47,6 +49,13 @@ impl Desk {
         let now = Instant::now();
         *lock(&self.running) = Some(Running { index, latest: now + limit + GRACE });
         now
+    }
+
+    /// Lets the run of the moment take this much longer.
+    fn prolong(&self, by: Duration) {
+        if let Some(running) = lock(&self.running).as_mut() {
+            running.latest += by;
+        }
     }
 
     /// Says that it has ended.
@@ -90,6 +99,23 @@ impl Desk {
 #[derive(Default)]
 pub struct Watchdog {
     desks: Mutex<Vec<Weak<Desk>>>,
+    looked: Mutex<Looked>,
+}
+
+/// When it looked.
+#[derive(Default)]
+struct Looked {
+    last: Option<Instant>,
+    /// The last time that came late.
+    late: Option<Instant>,
+}
+
+impl Looked {
+    /// How much later than it should an instant comes after the last look, where that is too much.
+    fn late(&self, now: Instant) -> Option<Duration> {
+        let since = now.saturating_duration_since(self.last?);
+        since.checked_sub(ROUND).filter(|late| *late > STOOD)
+    }
 }
 
 impl Watchdog {
@@ -114,13 +140,29 @@ impl Watchdog {
         lock(&self.desks).push(Arc::downgrade(desk));
     }
 
+    /// Whether this process stood still for a while since then, as a stopped one does: that time was no run's own.
+    pub(super) fn stood_since(&self, began: Instant) -> bool {
+        let looked = lock(&self.looked);
+        looked.late.is_some_and(|late| late > began) || looked.late(Instant::now()).is_some()
+    }
+
     fn round(&self, now: Instant) {
+        let late = {
+            let mut looked = lock(&self.looked);
+            let late = looked.late(now);
+            looked.last = Some(now);
+            looked.late = late.map(|_| now).or(looked.late);
+            late
+        };
         let desks: Vec<_> = {
             let mut desks = lock(&self.desks);
             desks.retain(|desk| desk.strong_count() > 0);
             desks.iter().filter_map(Weak::upgrade).collect()
         };
         for desk in desks {
+            if let Some(late) = late {
+                desk.prolong(late);
+            }
             desk.relieve(now);
         }
     }
@@ -166,6 +208,24 @@ mod tests {
         desk.relieve(began + Duration::from_secs(60));
         assert_eq!(tx.fate(), Fate::Open);
         assert_eq!(passed_on.load(Ordering::SeqCst), 0);
+    }
+
+    #[test]
+    fn time_in_which_the_process_stood_still_is_not_the_runs() {
+        let (_folder, desk, passed_on) = desk();
+        let watchdog = Watchdog::default();
+        watchdog.watch(&desk);
+        let began = desk.begin(0, Duration::from_secs(1));
+        watchdog.round(began);
+        assert!(!watchdog.stood_since(began));
+        let woke = began + Duration::from_secs(60);
+        watchdog.round(woke);
+        assert!(watchdog.stood_since(began) && !watchdog.stood_since(woke));
+        assert_eq!(passed_on.load(Ordering::SeqCst), 0, "it has its second yet");
+        for tenths in 1..=16 {
+            watchdog.round(woke + ROUND * tenths);
+        }
+        assert_eq!(passed_on.load(Ordering::SeqCst), 1);
     }
 
     #[test]

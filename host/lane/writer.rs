@@ -150,6 +150,7 @@ impl Writer {
         let started = desk.begin(index, invocation.limits.time);
         let reply = invoke::invoke(invocation, engine.as_deref_mut(), tx, self.lane.settings.clock.now());
         desk.end();
+        let reply = self.lane.excused(reply, started);
         if let Some(talked) = tx.talked() {
             self.lane.talked(talked);
         }

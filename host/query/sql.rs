@@ -10,6 +10,10 @@ use super::filter::{Compare, Filter, Test};
 use super::order::{Order, Term};
 use crate::schema::{ColumnType, Dialect, TENANT, Table};
 
+mod broken;
+
+pub use broken::{Row, alike, breaks, meets};
+
 /// SQL text and the values of its parameters.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Statement {
@@ -33,6 +37,15 @@ pub enum Set {
     Put(usize, Cell),
     /// Adds; refused by the database where the column is NULL or the sum leaves its type.
     Add(usize, Cell),
+}
+
+impl Set {
+    /// The column's place in the table.
+    pub fn column(&self) -> usize {
+        match self {
+            Set::Put(column, _) | Set::Add(column, _) => *column,
+        }
+    }
 }
 
 /// `INSERT … ON CONFLICT (unique) DO NOTHING`, with a cell for each column of the table; these are the first

@@ -215,6 +215,13 @@ verbs! { deliveries:
     /// When the database fails.
     pub fn discard(tx, ids: &[i64], now: Millis) -> usize;
 
+    /// Has the first of each line go in which nobody goes: it stands still for good otherwise. An earlier version of the
+    /// host left such lines. Gives how many there were.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn move_on(tx) -> usize;
+
     /// Forgets at most `batch` deliveries that were done or discarded at or before `before`; gives how many.
     ///
     /// # Errors
@@ -244,5 +251,7 @@ pub(super) fn in_turns(found: Vec<(Claimed, bool)>, wanted: Wanted<'_>) -> (Vec<
     (found.into_iter().map(|(_, (claimed, _))| claimed).collect(), alone)
 }
 
+#[cfg(test)]
+mod interleaved_tests;
 #[cfg(test)]
 mod tests;

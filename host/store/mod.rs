@@ -22,6 +22,7 @@ macro_rules! verbs {
     )+};
 }
 
+mod clash;
 pub mod deliveries;
 pub mod host_db;
 pub mod keys;

@@ -3,8 +3,8 @@
 //! A call that fails leaves the transaction usable; where the database gave up the whole transaction instead, the
 //! error is [`StoreError::Gone`].
 
-use super::{StoreError, Tx};
-use crate::query::sql::{self, Set, Statement, Target, script_names};
+use super::{StoreError, Tx, clash};
+use crate::query::sql::{self, Row, Set, Statement, Target, script_names};
 use crate::query::{Cell, Compare, Filter, Order, Test};
 
 /// A row's cells, in the order of the table's columns.
@@ -45,7 +45,7 @@ verbs! { records:
     fn rows(tx, about: About<'_>, statement: &Statement) -> Vec<Cells>;
 
     /// The number that a statement gives in its first row; `None` without a row.
-    fn number(tx, about: About<'_>, statement: &Statement) -> Option<i64>;
+    pub(super) fn number(tx, about: About<'_>, statement: &Statement) -> Option<i64>;
 }
 
 /// Inserts a row unless one with the same `unique` columns is there; gives that row then, and whether it was made.
@@ -67,7 +67,9 @@ pub fn create_if_absent(
         return Ok((insert.params, true));
     }
     for _ in 0..TRIES {
-        if execute(tx, about, &insert)? > 0 {
+        let told = |error| clash::first(tx, about, Row::New(&insert.params), error);
+        let made = execute(tx, about, &insert).map_err(told)?;
+        if made > 0 {
             insert.params.truncate(target.table.columns.len());
             return Ok((insert.params, true));
         }
@@ -100,7 +102,9 @@ pub fn update(tx: &Tx, target: Target<'_>, sets: &[Set], filter: &Filter) -> Res
             return Err(key_too_large(target, &columns.all));
         }
     }
+    clash::in_order(tx, about, sets, filter)?;
     execute(tx, about, &sql::update(tx.dialect(), target, sets, filter))
+        .map_err(|error| clash::first(tx, about, Row::Updated(sets, filter), error))
 }
 
 /// Removes the rows that match, and gives their number.

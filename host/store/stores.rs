@@ -292,7 +292,7 @@ impl Stores {
         self.servers().iter().for_each(|(server, _)| server.close());
     }
 
-    /// Whether all databases can be reached, as they were found last. Takes no time.
+    /// Whether all databases can be reached and used, as they were found last. Takes no time.
     ///
     /// # Errors
     /// Why not, and whose data are there.
@@ -302,6 +302,9 @@ impl Stores {
                 [] => why,
                 plugins => format!("{}, where {} is: {why}", server.place(), plugins.join(", ")),
             })?;
+            if let Some(why) = server.refusal() {
+                return Err(why);
+            }
         }
         Ok(())
     }
@@ -376,13 +379,10 @@ impl Stores {
     pub fn settle(&self, host: &Arc<HostDb>, loaded: &BTreeSet<&str>) -> Result<(), String> {
         let unread = |error: StoreError| error.to_string();
         let mut placed = BTreeSet::new();
-        for (server, plugins) in self.servers() {
-            if matches!(&self.default, Place::Server(default) if Arc::ptr_eq(default, &server)) {
-                continue;
-            }
+        for (server, plugins) in self.others(loaded) {
             server.belongs_to(host.clone());
             placed.extend(plugins.iter().copied());
-            for plugin in plugins.into_iter().filter(|plugin| loaded.contains(plugin)) {
+            for plugin in plugins {
                 match postgres::claim(&server, plugin) {
                     Ok(None) => {}
                     Ok(Some(refusal)) => return Err(refusal),
@@ -402,6 +402,44 @@ impl Stores {
                  URL`; if they are given up, `oncehost store adopt {plugin}` begins anew"
             ))
         })
+    }
+}
+
+impl Stores {
+    /// The servers of `[stores]` with the plugins there that are loaded.
+    fn others(&self, loaded: &BTreeSet<&str>) -> Vec<(Arc<postgres::Server>, Vec<&str>)> {
+        let mut servers = self.servers();
+        servers.retain(|(server, _)| !matches!(&self.default, Place::Server(default) if Arc::ptr_eq(default, server)));
+        servers.iter_mut().for_each(|(_, plugins)| plugins.retain(|plugin| loaded.contains(plugin)));
+        servers
+    }
+
+    /// Takes the databases of `[stores]` that were away before, so that it is known which of them belong to others. Takes
+    /// time only where there are such.
+    pub fn take_placed(&self, loaded: &BTreeSet<&str>) {
+        for (server, plugins) in self.others(loaded) {
+            for plugin in plugins.into_iter().filter(|_| server.pulse().is_ok()) {
+                if let Err(error) = postgres::claim(&server, plugin) {
+                    tracing::debug!(plugin, %error, "it is not known yet whose database this is");
+                }
+            }
+        }
+    }
+
+    /// Why the first of the databases of `[stores]` may not be used that may not, by what is noted in the default store.
+    /// Nothing is taken or made; what is away is not looked at.
+    pub fn foreign(&self, loaded: &BTreeSet<&str>) -> Option<String> {
+        let others = self.others(loaded);
+        if others.iter().all(|(_, plugins)| plugins.is_empty()) {
+            return None;
+        }
+        let noted = match &self.default {
+            Place::Files => super::sqlite::host_db::noted(&self.folder),
+            Place::Server(server) => super::postgres::host_db::noted(server),
+        };
+        let noted = noted.ok()?;
+        let mut each = others.iter().flat_map(|(server, plugins)| plugins.iter().map(move |plugin| (server, plugin)));
+        each.find_map(|(server, plugin)| postgres::look_at_claim(server, plugin, &noted).ok()?)
     }
 }
 

@@ -22,6 +22,16 @@ pub(super) fn duplicate(table: &Table, columns: &[&str]) -> StoreError {
     .with(json!({ "table": table.name, "columns": columns }))
 }
 
+/// `column` is what rows of the same table refer to.
+pub(super) fn one_at_a_time(table: &Table, column: &str) -> StoreError {
+    StoreError::Constraint(format!(
+        "{}: rows of the same table refer to {column}, so an {{ inc: n }} of it takes one row at a time; name the row by its \
+         primary key",
+        table.name
+    ))
+    .with(json!({ "table": table.name, "constraint": "FOREIGN KEY" }))
+}
+
 /// `columns` are names of scripts.
 pub(super) fn not_null(target: Target<'_>, columns: &[&str]) -> StoreError {
     let table = target.table;

@@ -78,6 +78,47 @@ fn events_of_one_subject_wait_for_the_one_that_fails_and_others_do_not() {
 }
 
 #[test]
+fn line_that_stands_still_is_set_going_when_what_is_old_is_cleared() {
+    check(
+        &format!(
+            r#"{LINE}
+            //- steps
+            > event step id=a1 subject=a
+            > event step id=a2 subject=a
+            > drain
+            > sql line UPDATE _oncehost_deliveries SET state = 'behind'
+            > sql line DELETE FROM noted
+            > sql line DELETE FROM _oncehost_keys
+            > drain
+            > sql line SELECT what FROM noted ORDER BY id
+            > clear-events
+            > drain
+            > sql line SELECT what FROM noted ORDER BY id"#
+        ),
+        r#"> event step id=a1 subject=a
+        202 {"eventId":"<1>","already":false}
+        > event step id=a2 subject=a
+        202 {"eventId":"<2>","already":false}
+        > drain
+        > sql line UPDATE _oncehost_deliveries SET state = 'behind'
+        no rows
+        > sql line DELETE FROM noted
+        no rows
+        > sql line DELETE FROM _oncehost_keys
+        no rows
+        > drain
+        > sql line SELECT what FROM noted ORDER BY id
+        no rows
+        > clear-events
+        0 rows
+        > drain
+        > sql line SELECT what FROM noted ORDER BY id
+        ["a1"]
+        ["a2"]"#,
+    );
+}
+
+#[test]
 fn tenant_with_a_long_line_of_deliveries_keeps_no_other_waiting() {
     for store in stores() {
         let host = Host::with(files(EAR), |settings| {

@@ -2,7 +2,7 @@
 
 use crate::support::scenario::check;
 
-fn clock(cron: &str, zone: &str, missed: &str, steps: &str) -> String {
+pub fn clock(cron: &str, zone: &str, missed: &str, steps: &str) -> String {
     format!(
         r#"
 //- /clock/plugin.json

@@ -1,8 +1,21 @@
 //! Tables that one host changes while another one, which knows the older form only, writes to them.
 
+use std::sync::Arc;
+use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
+use oncehost::bindings::Scope;
+use oncehost::clock::Millis;
+use oncehost::codec::Value;
 use oncehost::config::Store;
+use oncehost::failure::{Code, Failure};
+use oncehost::ids::SystemIds;
+use oncehost::invoke::{Cause, Claim, HostCall, Invocation, InvokeError, Outcome, Run};
+use oncehost::plugin::Kind;
+use oncehost::script::{Binding, EngineLimits, RunLimits};
+use oncehost::store::{Access, Database, Tx, postgres as server, tables};
+use oncehost::trace::Origin;
 use serde_json::json;
 
 use crate::support::host::{Call, Host};
@@ -74,4 +87,75 @@ fn host_that_knows_the_older_form_of_a_table_writes_nothing_into_the_newer() {
     });
     let rows = old.rows("pair", "SELECT DISTINCT z, y FROM pair");
     assert_eq!(rows, [[json!("x"), json!("y")]], "what was there has gone with its column, and nothing came after it");
+}
+
+/// Looks into the database before the script runs, as the claim of a step does.
+#[derive(Debug)]
+struct Looks;
+
+impl Cause for Looks {
+    fn claim(&self, tx: &Tx, _now: Millis) -> Result<Claim, Failure> {
+        tx.execute("SELECT 1")?;
+        Ok(Claim::Run)
+    }
+
+    fn settle(&self, _tx: &Tx, data: &str, _now: Millis) -> Result<Outcome, Failure> {
+        Ok(Outcome::new(data))
+    }
+
+    fn is_recorded(&self) -> bool {
+        false
+    }
+}
+
+/// Makes a row as `put` does.
+fn putting(host: &Host) -> Arc<Invocation> {
+    let text = |text: &str| Value::Text(text.to_owned());
+    // What is a text in the older form could stand for a number in the newer one.
+    let row = ["id", "x", "y"].map(|name| (name.to_owned(), text("1"))).to_vec();
+    let args = vec![text("pair"), Value::Object(row), Value::Array(vec![text("id")])];
+    let call =
+        HostCall { binding: Binding::StoreCreateIfAbsent, args, published: Default::default(), gave: Mutex::default() };
+    Arc::new(Invocation {
+        run: Run::Call(call),
+        input: String::new(),
+        input_fault: None,
+        limits: RunLimits::default(),
+        engine: EngineLimits::default(),
+        payload_limit: 1 << 20,
+        cause: Box::new(Looks),
+        scope: Scope {
+            action: "x".to_owned(),
+            user: json!(null),
+            tenant: "dev".to_owned(),
+            operation: "pair/x".to_owned(),
+            key: None,
+            invocation: "i".to_owned(),
+            origin: Origin::default(),
+            now: 0,
+            may_write: true,
+            ids: Arc::new(SystemIds::default()),
+            desk: host.app.flows.desk.clone(),
+            plugin: host.app.registry().plugins["pair"].clone(),
+        },
+    })
+}
+
+#[test]
+fn step_whose_claim_looks_first_writes_nothing_into_the_newer_form_either() {
+    let url = postgres::database();
+    let old = Host::with(files(PAIR), |settings| settings.store = Store::Postgres(url.clone()));
+    let (lane, limit) = (old.app.lane("pair"), Duration::from_secs(60));
+    let limits = server::Limits { connections: 2, lock_wait: limit, answer: limit };
+    let other = Database::Postgres(server::Server::new(&url, limits).unwrap(), "pair".to_owned());
+    let other = other.open(Access::Write).unwrap();
+    // From here on it knows the older form, for a second.
+    old.post("pair", "put", "k", "{}").data();
+    old.rows("pair", "DELETE FROM pair");
+    let newer = "CREATE TABLE pair (id TEXT PRIMARY KEY, x JSON, y TEXT);";
+    let applied = tables::apply(&other, &oncehost::schema::parse(newer, &[]).unwrap(), &["pair.x".to_owned()], 0);
+    assert!(applied.is_ok(), "{:?}", applied.err());
+    let reply = old.block_on(lane.invoke(putting(&old), Kind::Write, None));
+    assert!(matches!(&reply, Err(InvokeError::Failure(failure)) if failure.code == Code::Schema), "{reply:?}");
+    assert_eq!(old.rows("pair", "SELECT count(*) FROM pair")[0][0], 0);
 }

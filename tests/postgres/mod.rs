@@ -11,7 +11,9 @@ mod mixed;
 mod order;
 mod outages;
 mod proxy;
-mod three;
+mod schedules;
+pub mod three;
+mod unreachable;
 
 use oncehost::config::{Settings, Store};
 

@@ -3,6 +3,7 @@
 
 use std::process::Stdio;
 use std::sync::Barrier;
+use std::time::{Duration, Instant};
 
 use super::EDGE;
 use super::refused::{refused, run};
@@ -90,4 +91,38 @@ fn hosts_that_start_at_once_with_other_places_for_a_plugin_never_both_run() {
     });
     // Each may have seen the other before either was there for good.
     assert!(started.iter().flatten().count() < 2, "both run");
+}
+
+#[test]
+fn database_that_comes_back_as_another_installations_makes_the_host_not_ready() {
+    let url = postgres::database();
+    let _one = filled(&url);
+    let other = Folders::new(files(EDGE));
+    // The same database, by a path that is not there yet.
+    let link = other.data().with_file_name("socket");
+    let sockets = |path: &std::path::Path| path.to_str().unwrap().replace('/', "%2F");
+    let away = url.replace(&sockets(&postgres::cluster().folder), &sockets(&link));
+    let command = |args: &[&str]| {
+        let mut command = other.command(args);
+        command.env(NAME, &away);
+        command
+    };
+    let host = Process::logging(command(&["dev"]), Stdio::null());
+    let reason = || host.get("/readyz").json()["reasons"][0].as_str().unwrap_or_default().to_owned();
+    assert!(reason().contains("where edge is: "), "{}", reason());
+    std::os::unix::fs::symlink(&postgres::cluster().folder, &link).unwrap();
+    let deadline = Instant::now() + Duration::from_secs(60);
+    while !reason().contains("belongs to another installation of oncehost") {
+        assert!(Instant::now() < deadline, "{}", reason());
+    }
+    assert_eq!(host.get("/readyz").status, 503);
+    let told = |why: &str| {
+        let (code, told) = run(command(&["doctor"]));
+        assert_eq!(code, Some(1), "{told}");
+        assert!(told.contains(why), "{told}");
+    };
+    told("it is not ready: postgres://");
+    told("belongs to another installation of oncehost");
+    assert!(host.terminate().success());
+    told("belongs to another installation of oncehost");
 }

@@ -46,6 +46,10 @@ const SCHEMA: &str = "
     CREATE TABLE lines (order_id TEXT REFERENCES orders (id), sku TEXT, qty INTEGER NOT NULL DEFAULT 1,
         tags JSON NOT NULL DEFAULT '[1, {}]',
         PRIMARY KEY (order_id, sku));
+    CREATE TABLE seats (id TEXT PRIMARY KEY, code TEXT UNIQUE, floor INTEGER, place TEXT, owner TEXT REFERENCES seats (id),
+        CHECK (length(place) < 5), CHECK (floor > -5), CHECK (code <> place), CONSTRAINT a_name CHECK (floor <> -9));
+    CREATE UNIQUE INDEX seats_place ON seats (floor, place);
+    CREATE TABLE stairs (step INTEGER PRIMARY KEY, above INTEGER REFERENCES stairs (step), mark INTEGER UNIQUE);
     CREATE TABLE rates (name TEXT PRIMARY KEY, value REAL);
 ";
 

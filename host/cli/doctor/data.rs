@@ -116,7 +116,8 @@ fn placement(settings: &Settings, registry: &Registry) -> Option<Finding> {
     let whole = settings.data.is_dir() && is_whole(settings);
     let stores = Stores::new(settings).ok().filter(|_| whole)?;
     let loaded = registry.plugins.keys().map(String::as_str).collect();
-    let why = stores.check_plugins(&loaded, registry.broken.is_empty()).err()?;
+    let refused = stores.check_plugins(&loaded, registry.broken.is_empty()).err();
+    let why = refused.or_else(|| server::aside(|| stores.foreign(&loaded)).flatten())?;
     Some(Finding::fail("stores", why, "see docs/postgres.md, \"Moving data\""))
 }
 

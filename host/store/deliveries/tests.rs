@@ -172,6 +172,26 @@ fn replay_of_what_still_waits_keeps_its_place_in_the_turn() {
 }
 
 #[test]
+fn line_in_which_nobody_goes_is_set_going_and_no_other() {
+    for book in books() {
+        for (event, key) in [("a1", "a"), ("a2", "a"), ("a3", "a"), ("b1", "b"), ("b2", "b"), ("c1", "c"), ("c2", "c")]
+        {
+            book.add(event, Some(key));
+        }
+        let held = book.claim("x", 9);
+        let [first, second, third] = [0, 1, 2].map(|at| held[at].clone());
+        // The first of `a` ends without the next one, as it did where the two did not see each other; `b` fails for now.
+        assert!(done(&book.tx, &Hold { in_turn: false, ..first }, NOW).unwrap());
+        assert!(failed(&book.tx, &second, ("again", None), Next::Again(NOW + 5), NOW).unwrap());
+        assert!(is_held(&book.tx, &third).unwrap());
+        assert_eq!(book.states(), ["done", "behind", "behind", "waiting", "behind", "running", "behind"]);
+        assert_eq!(move_on(&book.tx).unwrap(), 1);
+        assert_eq!(book.states(), ["done", "waiting", "behind", "waiting", "behind", "running", "behind"]);
+        assert_eq!(move_on(&book.tx).unwrap(), 0);
+    }
+}
+
+#[test]
 fn running_are_counted_whoever_has_claimed_them() {
     for book in books() {
         for event in ["a", "b", "c"] {

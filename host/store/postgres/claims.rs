@@ -19,29 +19,72 @@ impl Server {
     /// # Errors
     /// When the database fails.
     pub fn disown(self: &Arc<Self>, schema: &str) -> Result<(), StoreError> {
-        let (own, table) = (self.clone(), format!("\"{schema}\"._oncehost_owner"));
-        let there = format!("SELECT to_regclass('{table}') IS NOT NULL");
+        if !exists(self, schema)? {
+            return Ok(());
+        }
+        let (own, sql) = (self.clone(), format!("DELETE FROM \"{schema}\"._oncehost_owner"));
         self.wait_anywhere(async move {
             let client = own.connect().await?;
-            let found = client.query_one(&there, &[]).await.map_err(|error| errors::fault(&error))?;
-            if get::<bool>(&found, 0)? {
-                let gone = client.batch_execute(&format!("DELETE FROM {table}")).await;
-                gone.map_err(|error| errors::fault(&error))?;
-            }
-            Ok(())
+            client.batch_execute(&sql).await.map_err(|error| errors::fault(&error))
         })
     }
 }
 
-/// Takes a plugin's schema for this installation; gives why it may not be used.
+/// Takes a plugin's schema for this installation; gives why it may not be used, which is also known from then on.
 ///
 /// # Errors
 /// When one of the databases fails.
 pub fn claim(server: &Arc<Server>, plugin: &str) -> Result<Option<String>, StoreError> {
+    let refusal = claimed(server, plugin)?;
+    server.is_refused(plugin, refusal.clone());
+    Ok(refusal)
+}
+
+/// Why a plugin's schema may not be used, by what this installation has noted. Nothing is taken or made.
+///
+/// # Errors
+/// When the database fails.
+pub fn look(server: &Arc<Server>, plugin: &str, noted: &[PlacedRow]) -> Result<Option<String>, StoreError> {
+    let of = |name: &str| noted.iter().find(|row| row.plugin == name);
+    let there = exists(server, plugin)?;
+    let found = if there { owner(server, plugin)? } else { None };
+    Ok(refusal(server, plugin, of(HOST).map(|row| row.data.as_str()), of(plugin), found.as_ref()))
+}
+
+fn place_of(server: &Server, plugin: &str) -> String {
+    format!("{} (schema {plugin})", server.place())
+}
+
+/// `me`: this installation, where it has a name yet. `known`: what it has noted. `found`: the schema's owner and data.
+fn refusal(
+    server: &Server,
+    plugin: &str,
+    me: Option<&str>,
+    known: Option<&PlacedRow>,
+    found: Option<&(String, String)>,
+) -> Option<String> {
+    let place = place_of(server, plugin);
+    match (found, known) {
+        (Some((owner, _)), _) if me != Some(owner.as_str()) => Some(format!(
+            "{place} belongs to another installation of oncehost: two that have not the same default store would both do \
+             what is done once. For many hosts put `store` on a Postgres too, the same for all; if the other one is gone \
+             for good, `oncehost store adopt {plugin}` takes its data over"
+        )),
+        (found, Some(known)) if found.is_none_or(|(_, data)| *data != known.data) => Some(format!(
+            "{place} does not hold the data of {plugin}, which were in {}: without them calls that were done would be done \
+             again. Name that place, or one they were moved to with `oncehost store copy {plugin}`; if they are given up, \
+             `oncehost store adopt {plugin}` takes this one",
+            known.place
+        )),
+        (Some(_) | None, _) => None,
+    }
+}
+
+fn claimed(server: &Arc<Server>, plugin: &str) -> Result<Option<String>, StoreError> {
     let Some(host) = server.host.get().filter(|_| !server.claimed(plugin)) else { return Ok(None) };
     let (own, schema) = (server.clone(), plugin.to_owned());
     server.wait_anywhere(async move { own.make_ready(&schema).await })?;
-    let place = format!("{} (schema {plugin})", server.place());
+    let place = place_of(server, plugin);
     let row = |plugin: &str, data: String, place: &str| PlacedRow {
         plugin: plugin.to_owned(),
         data,
@@ -54,30 +97,18 @@ pub fn claim(server: &Arc<Server>, plugin: &str) -> Result<Option<String>, Store
         take(server, plugin, &me)?;
         found = owner(server, plugin)?;
     }
-    let other = |known: &PlacedRow| {
-        format!(
-            "{place} does not hold the data of {plugin}, which were in {}: without them calls that were done would be done \
-             again. Name that place, or one they were moved to with `oncehost store copy {plugin}`; if they are given up, \
-             `oncehost store adopt {plugin}` takes this one",
-            known.place
-        )
+    let why = refusal(server, plugin, Some(&me), known.as_ref(), found.as_ref());
+    if why.is_some() {
+        return Ok(why);
+    }
+    let Some((_, data)) = &found else {
+        return Err(StoreError::Unavailable(format!("{place} cannot be written")));
     };
-    match (found, known) {
-        (Some((owner, _)), _) if owner != me => {
-            return Ok(Some(format!(
-                "{place} belongs to another installation of oncehost: two that have not the same default store would both do \
-                 what is done once. For many hosts put `store` on a Postgres too, the same for all; if the other one is gone \
-                 for good, `oncehost store adopt {plugin}` takes its data over"
-            )));
-        }
-        (Some((_, data)), _) => {
-            let noted = host.place(&row(plugin, data.clone(), &place))?;
-            if noted.data != data {
-                return Ok(Some(other(&noted)));
-            }
-        }
-        (None, Some(known)) => return Ok(Some(other(&known))),
-        (None, None) => return Err(StoreError::Unavailable(format!("{place} cannot be written"))),
+    // Another command may have noted another one at this moment.
+    let noted = host.place(&row(plugin, data.clone(), &place))?;
+    let why = refusal(server, plugin, Some(&me), Some(&noted), found.as_ref());
+    if why.is_some() {
+        return Ok(why);
     }
     server.has_claimed(plugin);
     Ok(None)
@@ -85,6 +116,16 @@ pub fn claim(server: &Arc<Server>, plugin: &str) -> Result<Option<String>, Store
 
 fn fresh() -> String {
     uuid::Uuid::now_v7().to_string()
+}
+
+/// Whether there is a schema that says who owns it.
+fn exists(server: &Arc<Server>, plugin: &str) -> Result<bool, StoreError> {
+    let (own, sql) = (server.clone(), format!("SELECT to_regclass('\"{plugin}\"._oncehost_owner') IS NOT NULL"));
+    server.wait_anywhere(async move {
+        let client = own.connect().await?;
+        let found = client.query_one(&sql, &[]).await.map_err(|error| errors::fault(&error))?;
+        get(&found, 0)
+    })
 }
 
 /// Who owns a schema, and the id of the data in it.

@@ -10,7 +10,7 @@ use crate::store::deliveries::{Claimed, Hold, Lost, NewDelivery, Next, Wanted, i
 
 mod admin;
 
-pub use admin::{clear, discard, find, list, replay};
+pub use admin::{clear, discard, find, list, move_on, replay};
 
 fn table(tx: &Tx) -> String {
     tx.shared.table("_oncehost_deliveries")

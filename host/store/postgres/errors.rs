@@ -66,11 +66,12 @@ pub(super) fn way_out(error: &Error) -> &'static str {
             if says("does not support TLS") {
                 "; switch TLS on at the server, or leave sslmode=require out of the URL"
             } else if says("certificate") {
-                "; the server's certificate has to be one that this machine trusts, for the host name in the URL"
+                "; the server's certificate has to be one that this machine trusts, for the host name in the URL; where the \
+                 way to the server is safe, sslmode=disable in the URL does without TLS"
             } else if says("lookup") {
                 "; check the host name in the URL"
             } else if says("does not allow writes") || says("read only") || says("read-only") {
-                "; name the primary, not a follower"
+                "; name the primary, not a follower, and look whether default_transaction_read_only is on there"
             } else if says("refused") || says("No such file") {
                 "; check that the server runs, and the host and the port in the URL"
             } else if says("password missing") {

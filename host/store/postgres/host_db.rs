@@ -18,6 +18,8 @@ mod hosts;
 mod notifications;
 mod placed;
 
+pub use placed::noted;
+
 /// Tries of a transaction that runs into others.
 const TRIES: usize = 5;
 

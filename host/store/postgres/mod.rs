@@ -42,7 +42,7 @@ pub mod tables;
 pub mod workflows;
 
 pub use alone::Alone;
-pub use claims::claim;
+pub use claims::{claim, look as look_at_claim};
 pub use health::{Health, look};
 pub use server::{Limits, Server, check_url};
 
@@ -51,6 +51,10 @@ const CACHED_PARAMS: usize = 64;
 
 /// How long past a run's end its last query may take to be stopped.
 const GRACE: Duration = Duration::from_millis(200);
+
+/// Tries of a transaction that run beside others. Those behind them run alone: rows that are not the same lie on the same
+/// pages of indexes, on which Postgres sees transactions in each other's way that are not.
+const BESIDE: u32 = 6;
 
 /// What lets go of the locks of keys, when their transaction has ended.
 const UNLOCK: &str = "SELECT pg_advisory_unlock_all()";
@@ -86,6 +90,8 @@ const KEPT_BACK_BYTES: usize = 1 << 20;
 struct Slot {
     client: Option<Object>,
     stage: Stage,
+    /// How many tries there were before.
+    tries: u32,
     /// Statements are guarded by savepoints, and nothing waits for the COMMIT whose outcome matters.
     careful: bool,
     /// It sees what others commit meanwhile, and runs into none of them.
@@ -220,6 +226,11 @@ impl Hold<'_> {
 }
 
 impl Slot {
+    /// Whether it runs while no other invocation does.
+    fn is_alone(&self) -> bool {
+        self.tries >= BESIDE
+    }
+
     /// Gives the connection up, with whatever is open in it.
     fn close(&mut self) {
         if let Some(client) = self.client.take() {
@@ -250,7 +261,8 @@ impl Tx {
         let mut slot = shared.lock();
         slot.close();
         let (careful, sober) = (again && slot.careful, again && slot.sober);
-        *slot = Slot { stage: Stage::Wanted, careful, sober, ..Slot::default() };
+        let tries = if again { slot.tries.saturating_add(1) } else { 0 };
+        *slot = Slot { stage: Stage::Wanted, tries, careful, sober, ..Slot::default() };
         drop(slot);
         Self::new(shared)
     }
@@ -319,6 +331,8 @@ impl Tx {
         match self.shared.access {
             Access::Write if slot.loose => "BEGIN ISOLATION LEVEL READ COMMITTED",
             Access::Write => "BEGIN ISOLATION LEVEL SERIALIZABLE",
+            // It waits until it can run into nobody.
+            Access::Read if slot.is_alone() => "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY DEFERRABLE",
             Access::Read => "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY",
         }
     }

@@ -1,6 +1,6 @@
 //! A Postgres server: its connections, the runtime on which they live, and the host's own tables on it.
 
-use std::collections::{HashMap, HashSet};
+use std::collections::{BTreeMap, HashMap, HashSet};
 use std::fmt;
 use std::str::FromStr;
 use std::sync::{Arc, Mutex, OnceLock, PoisonError};
@@ -69,6 +69,8 @@ pub struct Server {
     /// What its schemas belong to, where that is in another database, and those that are known to.
     pub(super) host: OnceLock<Arc<HostDb>>,
     claimed: Mutex<HashSet<String>>,
+    /// Schemas that may not be used, with why.
+    refused: Mutex<BTreeMap<String, String>>,
     /// By plugin, which version of its tables was seen last, and when.
     tables: Mutex<HashMap<String, (Instant, i64)>>,
 }
@@ -166,6 +168,7 @@ impl Server {
             alone,
             host: OnceLock::new(),
             claimed: Mutex::default(),
+            refused: Mutex::default(),
         });
         server.feel_pulse();
         server.tell_on();
@@ -351,7 +354,7 @@ impl Server {
     pub fn plugins(self: &Arc<Self>) -> Result<Vec<String>, StoreError> {
         let server = self.clone();
         self.wait_anywhere(async move {
-            let client = server.connect().await?;
+            let client = server.connect_telling().await?;
             let sql = "SELECT schemaname::text FROM pg_tables WHERE tablename = '_oncehost_version' \
                        AND schemaname <> $1::text ORDER BY 1";
             let rows = client.query(sql, &[&HOST_SCHEMA]).await.map_err(|error| errors::fault(&error))?;
@@ -377,6 +380,20 @@ impl Server {
     /// Has a schema that is removed be made anew.
     pub(super) fn forget(&self, schema: &str) {
         self.ready().remove(schema);
+    }
+
+    /// Notes why a schema may not be used, or that it may.
+    pub(super) fn is_refused(&self, schema: &str, why: Option<String>) {
+        let mut refused = self.refused.lock().unwrap_or_else(PoisonError::into_inner);
+        match why {
+            Some(why) => drop(refused.insert(schema.to_owned(), why)),
+            None => drop(refused.remove(schema)),
+        }
+    }
+
+    /// Why the first of the schemas may not be used that may not.
+    pub fn refusal(&self) -> Option<String> {
+        self.refused.lock().unwrap_or_else(PoisonError::into_inner).values().next().cloned()
     }
 
     pub(super) fn claimed(&self, schema: &str) -> bool {
@@ -414,9 +431,12 @@ fn session(limits: Limits) -> String {
 }
 
 fn read(url: &str) -> Result<Config, String> {
-    let wrong =
-        |error| format!("the store's URL cannot be read ({error}); write postgres://USER:PASSWORD@HOST:PORT/DATABASE");
-    Config::from_str(url).map_err(wrong)
+    Config::from_str(url).map_err(|error| {
+        // What the error says beside may be a piece of a password.
+        let why = std::error::Error::source(&error).map(ToString::to_string).unwrap_or_default();
+        let modes = if why.contains("`sslmode`") { ": sslmode is disable, prefer or require" } else { "" };
+        format!("the store's URL cannot be read ({error}{modes}); write postgres://USER:PASSWORD@HOST:PORT/DATABASE")
+    })
 }
 
 /// Whether a URL can be read.

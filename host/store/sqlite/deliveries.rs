@@ -9,7 +9,7 @@ use crate::store::deliveries::{Claimed, Hold, Lost, NewDelivery, Next, Wanted, i
 
 mod admin;
 
-pub use admin::{clear, discard, find, list, replay};
+pub use admin::{clear, discard, find, list, move_on, replay};
 
 fn execute(connection: &Connection, sql: &str, params: impl rusqlite::Params) -> Result<usize, StoreError> {
     connection.prepare_cached(sql).and_then(|mut statement| statement.execute(params)).map_err(|error| fault(&error))

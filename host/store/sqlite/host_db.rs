@@ -14,6 +14,8 @@ pub mod events;
 pub mod notifications;
 mod placed;
 
+pub use placed::noted;
+
 /// Its tables, a step a version.
 pub(super) const TABLES: [&str; 4] = [
     include_str!("../../../schema/sqlite/host/0001_tokens.sql"),

@@ -314,3 +314,90 @@ fn broken_rules_have_their_facts_for_programs() {
         assert_eq!(failure.details, serde_json::from_str::<Json>(details).unwrap(), "{failure}");
     }
 }
+
+#[test]
+fn of_several_unique_keys_in_the_way_the_first_of_the_schema_is_named() {
+    let shop = Fixture::new();
+    let unique = v(r#"["id"]"#);
+    let seat = |record: &str| shop.call("createIfAbsent", &[text("seats"), v(record), unique.clone()]);
+    seat(r#"{"id":"a","code":"x","floor":1,"place":"p"}"#).unwrap();
+    seat(r#"{"id":"b","code":"y","floor":2,"place":"q"}"#).unwrap();
+    let duplicate = |failure: Failure, key: &str| {
+        assert_eq!(failure.code, Code::Duplicate, "{failure}");
+        assert!(failure.detail.contains(&format!("the same ({key});")), "{key} is not in: {failure}");
+    };
+    for (unique, record, key) in [
+        (r#"["id"]"#, r#"{"id":"c","code":"x","floor":1,"place":"p"}"#, "code"),
+        (r#"["id"]"#, r#"{"id":"c","code":"z","floor":1,"place":"p"}"#, "floor, place"),
+        (r#"["id"]"#, r#"{"id":"c","floor":1,"place":"p"}"#, "floor, place"),
+        (r#"["code"]"#, r#"{"id":"a","code":"z","floor":2,"place":"q"}"#, "id"),
+    ] {
+        duplicate(shop.call("createIfAbsent", &[text("seats"), v(record), v(unique)]).unwrap_err(), key);
+    }
+    let b = r#"{"id":{"eq":"b"}}"#;
+    for (filter, patch, key) in [
+        (b, r#"{"code":"x","floor":1,"place":"p"}"#, "code"),
+        (b, r#"{"id":"a","code":"x"}"#, "id"),
+        (b, r#"{"code":"z","floor":1,"place":"p"}"#, "floor, place"),
+        (b, r#"{"code":"y","floor":{"inc":-1},"place":"p"}"#, "floor, place"),
+        (b, r#"{"code":null,"floor":1,"place":"p"}"#, "floor, place"),
+        (r#"{"id":{"in":["a","b"]}}"#, r#"{"code":"n","floor":7,"place":"m"}"#, "code"),
+        (r#"{"id":{"in":["a","b"]}}"#, r#"{"floor":7,"place":"m","code":null}"#, "floor, place"),
+    ] {
+        duplicate(shop.call("update", &[text("seats"), v(filter), v(patch)]).unwrap_err(), key);
+    }
+    let kept = shop.call("list", &[text("seats"), v("{}")]).unwrap();
+    let Some(Value::Array(kept)) = kept.get("records") else { panic!() };
+    let codes: Vec<_> = kept.iter().map(|seat| seat.get("code").and_then(Value::as_text)).collect();
+    assert_eq!(codes, [Some("x"), Some("y")]);
+}
+
+#[test]
+fn of_several_checks_that_a_row_breaks_the_first_of_the_schema_is_named() {
+    let shop = Fixture::new();
+    let seat = |record: &str| shop.call("createIfAbsent", &[text("seats"), v(record), v(r#"["id"]"#)]);
+    seat(r#"{"id":"a","code":"x","floor":1,"place":"p"}"#).unwrap();
+    seat(r#"{"id":"b","code":"y","floor":2,"place":"q"}"#).unwrap();
+    let broken = |failure: Failure, check: &str| {
+        assert_eq!(failure.code, Code::Constraint, "{failure}");
+        assert!(failure.detail.contains(&format!("breaks CHECK ({check}) of")), "{check} is not in: {failure}");
+    };
+    let (short, high, other) = (r#"length("place") < 5"#, r#""floor" > -5"#, r#""code" <> "place""#);
+    for (record, check) in [
+        (r#"{"id":"c","code":"place","floor":-9,"place":"place"}"#, short),
+        (r#"{"id":"c","code":"x","floor":-9,"place":"x"}"#, high),
+        (r#"{"id":"c","code":"z","place":"z"}"#, other),
+    ] {
+        broken(seat(record).unwrap_err(), check);
+    }
+    let all = r#"{"id":{"in":["a","b"]}}"#;
+    for (patch, check) in [
+        (r#"{"place":"place","floor":{"inc":-10}}"#, short),
+        (r#"{"floor":{"inc":-10}}"#, high),
+        (r#"{"place":"y","code":"y"}"#, other),
+    ] {
+        broken(shop.call("update", &[text("seats"), v(all), v(patch)]).unwrap_err(), check);
+    }
+}
+
+#[test]
+fn numbers_that_are_added_give_the_same_whatever_the_order_of_the_rows() {
+    let shop = Fixture::new();
+    for stair in [r#"{"step":2,"mark":1}"#, r#"{"step":1,"mark":2,"above":2}"#, r#"{"step":3,"mark":5,"above":3}"#] {
+        shop.call("createIfAbsent", &[text("stairs"), v(stair), v(r#"["step"]"#)]).unwrap();
+    }
+    let all = r#"{"step":{"gt":0}}"#;
+    let update = |filter: &str, patch: &str| shop.call("update", &[text("stairs"), v(filter), v(patch)]);
+    for patch in [r#"{"mark":{"inc":1}}"#, r#"{"mark":{"inc":-1}}"#] {
+        let failure = update(all, patch).unwrap_err();
+        assert_eq!(failure.code, Code::Duplicate, "{failure}");
+        assert!(failure.detail.contains("the same (mark)"), "{failure}");
+    }
+    assert_eq!(update(all, r#"{"mark":{"inc":10}}"#).unwrap(), v(r#"{"affected":3}"#));
+    for step in ["1", "-1", "10"] {
+        let failure = update(all, &format!(r#"{{"step":{{"inc":{step}}}}}"#)).unwrap_err();
+        assert_eq!(failure.code, Code::Constraint, "{failure}");
+        assert!(failure.detail.contains("refer to step") && failure.detail.contains("one row at a time"), "{failure}");
+    }
+    assert_eq!(update(r#"{"step":{"eq":1}}"#, r#"{"step":{"inc":10}}"#).unwrap(), v(r#"{"affected":1}"#));
+}

@@ -106,6 +106,20 @@ pub fn discard(tx: &Tx, ids: &[i64], now: Millis) -> Result<usize, StoreError> {
     ids.iter().map(discard).sum()
 }
 
+/// Has the first of each line go in which nobody goes; gives how many there were. One host at a time.
+pub fn move_on(tx: &Tx) -> Result<usize, StoreError> {
+    if !tx.clears_alone()? {
+        return Ok(0);
+    }
+    let rest = format!(
+        "state = 'waiting' WHERE state = 'behind' AND id IN (SELECT min(id) FROM {} WHERE order_key IS NOT NULL \
+         AND state IN ('waiting', 'behind', 'running') GROUP BY subscription, order_key \
+         HAVING bool_and(state = 'behind'))",
+        table(tx)
+    );
+    update(tx, &rest, &[])
+}
+
 /// Forgets at most `batch` deliveries that were done or discarded at or before `before`; gives how many. One host at a
 /// time: where another one clears now, nothing is done.
 pub fn clear(tx: &Tx, before: Millis, batch: usize) -> Result<usize, StoreError> {

@@ -1,8 +1,18 @@
 //! Which plugins have their data in another database.
 
+use std::sync::Arc;
+
 use super::HostDb;
 use crate::store::host_db::PlacedRow;
-use crate::store::postgres::{StoreError, get, text};
+use crate::store::postgres::{Server, StoreError, get, text};
+
+/// What is noted on a server, which is looked at only.
+///
+/// # Errors
+/// When there is none, or the database fails.
+pub fn noted(server: &Arc<Server>) -> Result<Vec<PlacedRow>, StoreError> {
+    HostDb(server.clone()).placed()
+}
 
 impl HostDb {
     /// The plugins whose data are elsewhere.

@@ -132,6 +132,17 @@ pub fn discard(tx: &Tx, ids: &[i64], now: Millis) -> Result<usize, StoreError> {
     })
 }
 
+/// Has the first of each line go in which nobody goes; gives how many there were.
+///
+/// # Errors
+/// When the database fails.
+pub fn move_on(tx: &Tx) -> Result<usize, StoreError> {
+    let sql = "UPDATE _oncehost_deliveries SET state = 'waiting' WHERE state = 'behind' AND id IN (SELECT min(id) \
+               FROM _oncehost_deliveries WHERE order_key IS NOT NULL AND state IN ('waiting', 'behind', 'running') \
+               GROUP BY subscription, order_key HAVING min(state = 'behind'))";
+    tx.with(|connection| execute(connection, sql, []))
+}
+
 /// Forgets at most `batch` deliveries that were done or discarded at or before `before`; gives how many.
 ///
 /// # Errors

@@ -1,11 +1,29 @@
 //! Which plugins have their data in another database.
 
-use rusqlite::params;
+use std::path::Path;
+
+use rusqlite::{Connection, OpenFlags, params};
 
 use super::HostDb;
 use crate::store::StoreError;
 use crate::store::host_db::PlacedRow;
 use crate::store::sqlite::fault;
+
+const SELECT: &str = "SELECT plugin, data, place FROM placed ORDER BY plugin";
+
+fn all(connection: &Connection) -> rusqlite::Result<Vec<PlacedRow>> {
+    let row = |row: &rusqlite::Row<'_>| Ok(PlacedRow { plugin: row.get(0)?, data: row.get(1)?, place: row.get(2)? });
+    connection.prepare_cached(SELECT)?.query_map([], row)?.collect()
+}
+
+/// What is noted in the `host.db` of a folder, which is looked at only.
+///
+/// # Errors
+/// When there is none, or it cannot be read.
+pub fn noted(data: &Path) -> Result<Vec<PlacedRow>, StoreError> {
+    let found = Connection::open_with_flags(data.join("host.db"), OpenFlags::SQLITE_OPEN_READ_ONLY);
+    found.and_then(|connection| all(&connection)).map_err(|error| fault(&error))
+}
 
 impl HostDb {
     /// The plugins whose data are elsewhere.
@@ -13,16 +31,7 @@ impl HostDb {
     /// # Errors
     /// When the database fails.
     pub fn placed(&self) -> Result<Vec<PlacedRow>, StoreError> {
-        let connection = self.lock();
-        let found = connection.prepare_cached("SELECT plugin, data, place FROM placed ORDER BY plugin").and_then(
-            |mut statement| {
-                let row = |row: &rusqlite::Row<'_>| {
-                    Ok(PlacedRow { plugin: row.get(0)?, data: row.get(1)?, place: row.get(2)? })
-                };
-                statement.query_map([], row)?.collect()
-            },
-        );
-        found.map_err(|error| fault(&error))
+        all(&self.lock()).map_err(|error| fault(&error))
     }
 
     /// Notes where a plugin's data are, unless that is noted already.
