@@ -227,15 +227,14 @@ fn threads(host: &Process) -> usize {
     fs::read_dir(format!("/proc/{}/task", host.id())).unwrap().count()
 }
 
-/// What no tick reaches in time: texts of many digits, each made a BigInt again and again with nothing between.
+/// What no tick reaches in time: texts of many digits that become numbers within one expression.
 fn stuck() -> [(&'static str, String); 2] {
-    let digits = |what: &str| {
-        format!(
-            "const t: any = '9'.repeat(3e5), a: any = new BigInt64Array(1), d: any = new DataView(a.buffer); {}",
-            what.repeat(60)
-        )
+    let made = |what: &str| {
+        format!("const t: any = '9'.repeat(3e5), u: any = '1'.repeat(1e7), a: any = new Float64Array(1); {what}")
     };
-    [("elements", digits("a[0] = t; ")), ("views", digits("d.setBigInt64(0, t); "))]
+    let elements = format!("[{}] = new Array(600).fill(u)", "a[0], ".repeat(600));
+    let compared = format!("a[0] = +[{}]", vec!["1n < t"; 60].join(" && "));
+    [("elements", made(&elements)), ("compared", made(&compared))]
 }
 
 #[test]

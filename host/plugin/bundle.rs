@@ -152,7 +152,10 @@ impl<'p> Bundler<'p> {
     fn target(&mut self, specifier: &str, path: &Path) -> Result<usize, String> {
         let ending = path.extension().unwrap_or_default().to_string_lossy().into_owned();
         if !matches!(ending.as_str(), "ts" | "mts" | "js" | "mjs" | "json" | "cjs" | "cts") {
-            return Err(format!("`{specifier}` is a file that cannot be imported: only .ts, .js and .json files can"));
+            let jsx = if matches!(ending.as_str(), "tsx" | "jsx") { ", and JSX is not possible here" } else { "" };
+            return Err(format!(
+                "`{specifier}` is a file that cannot be imported: only .ts, .js and .json files can{jsx}"
+            ));
         }
         if !matches!(ending.as_str(), "cjs" | "cts") {
             let target = self.file(path);

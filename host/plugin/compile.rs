@@ -228,6 +228,9 @@ fn compile_any(source: &str, dialect: Dialect) -> Compiled {
     let options = ParseOptions { parse_regular_expression: true, ..ParseOptions::default() };
     let parsed = Parser::new(&allocator, source, source_type).with_options(options).parse();
     let mut flaws = syntax_errors(&parsed.diagnostics);
+    if let Some(flaw) = (!flaws.is_empty()).then(|| refuse::jsx(source, source_type)).flatten() {
+        return Compiled::refused(vec![flaw]);
+    }
     let record = &parsed.module_record;
     if parsed.panicked {
         return Compiled { unit: None, flaws: sorted(flaws), requests: requests(record) };

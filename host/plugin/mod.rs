@@ -16,6 +16,7 @@ use crate::failure::Position;
 use crate::schema::Schema;
 use crate::workflow::Definition;
 
+mod absent;
 mod action;
 mod bundle;
 mod compile;
@@ -28,6 +29,7 @@ mod flow;
 mod load;
 mod locate;
 mod manifest;
+pub mod pattern;
 mod plain;
 mod read;
 mod refuse;

@@ -1,18 +1,22 @@
 //! What a source file may not contain, though the parser takes it: each with its place and the way out.
 
+use oxc::allocator::Allocator;
 use oxc::ast::ast::{
     AccessorProperty, ArrowFunctionExpression, AssignmentExpression, AssignmentTarget, AwaitExpression, BigIntLiteral,
     CallExpression, Decorator, ExportSpecifier, Expression, ForOfStatement, Function, IdentifierReference,
-    ImportDeclaration, ModuleExportName, Program, PropertyDefinition, RegExpLiteral, StaticBlock, TSExportAssignment,
-    TSImportEqualsDeclaration, TSModuleReference, VariableDeclaration, VariableDeclarationKind,
+    ImportDeclaration, JSXElement, JSXFragment, ModuleExportName, Program, PropertyDefinition, RegExpLiteral,
+    StaticBlock, TSExportAssignment, TSImportEqualsDeclaration, TSModuleReference, VariableDeclaration,
+    VariableDeclarationKind,
 };
 use oxc::ast_visit::{Visit, walk};
+use oxc::parser::Parser;
 use oxc::semantic::{Scoping, SymbolFlags};
-use oxc::span::Span;
+use oxc::span::{SourceType, Span};
 use oxc::syntax::module_record::ModuleRecord;
 use oxc::syntax::scope::ScopeFlags;
 
 use super::compile::Flaw;
+use super::pattern;
 
 const NO_REQUIRE: &str = "`require` is not there: plugins are ES modules. Write `import name from './file'`";
 const NO_CJS_EXPORT: &str =
@@ -47,6 +51,30 @@ pub(super) fn flaws(
         check.refuse(*meta, "`import.meta` is not there: a plugin's code has no place on the disk");
     }
     (check.flaws, check.too_deep)
+}
+
+/// The first element of JSX in a source that parses only with it.
+pub(super) fn jsx(source: &str, kind: SourceType) -> Option<Flaw> {
+    struct First(Option<Span>);
+    impl<'a> Visit<'a> for First {
+        fn visit_jsx_element(&mut self, it: &JSXElement<'a>) {
+            self.0.get_or_insert(it.span);
+        }
+
+        fn visit_jsx_fragment(&mut self, it: &JSXFragment<'a>) {
+            self.0.get_or_insert(it.span);
+        }
+    }
+    let allocator = Allocator::default();
+    let parsed = Parser::new(&allocator, source, kind.with_jsx(true)).parse();
+    if parsed.panicked || !parsed.diagnostics.is_empty() {
+        return None;
+    }
+    let mut first = First(None);
+    first.visit_program(&parsed.program);
+    let message = "JSX is not possible here: give data and let the client render it, or make the text with a template, \
+                   `<b>${name}</b>` in backticks";
+    Some(Flaw::new(first.0?.start, message))
 }
 
 /// Whether the file speaks CommonJS, given that it has no `import` or `export`.
@@ -125,6 +153,8 @@ impl<'a> Visit<'a> for Check<'_> {
                 it.span,
                 format!("a pattern of more than {MAX_PATTERN} characters: look for many words with a Set"),
             );
+        } else if let Err(why) = pattern::stoppable(&it.regex.pattern.text, &it.regex.flags.to_string()) {
+            self.refuse(it.span, why);
         }
     }
 

@@ -12,6 +12,13 @@ const SDK: &str = "@oncehost/sdk";
 /// The endings of what can be imported, in the order in which they are tried where a specifier has none.
 const ENDINGS: [&str; 5] = [".ts", ".mts", ".js", ".mjs", ".json"];
 
+/// The conditions of a package's `exports` and `imports` that hold here; the first one that the package names counts. There is
+/// no Node.js, and what packages have without it is under `browser`; those that tell a page from a worker, which has
+/// no page to draw, have that under `worker`.
+const CONDITIONS: [&str; 5] = ["worker", "browser", "import", "module", "default"];
+/// Endings of JSX, which are found so that it can be said.
+const JSX: [&str; 2] = [".tsx", ".jsx"];
+
 /// Resolves the imports of one plugin.
 pub(super) struct Resolver {
     /// The plugin's folder, without symbolic links.
@@ -126,7 +133,7 @@ impl Resolver {
 fn options() -> ResolveOptions {
     let words = |words: &[&str]| words.iter().map(ToString::to_string).collect::<Vec<_>>();
     ResolveOptions {
-        condition_names: words(&["import", "module", "default"]),
+        condition_names: CONDITIONS.map(str::to_owned).to_vec(),
         main_fields: words(&["module", "main"]),
         extensions: words(&[".ts", ".mts", ".js", ".mjs", ".json"]),
         builtin_modules: true,
@@ -152,6 +159,7 @@ fn candidates(wanted: &Path) -> Vec<PathBuf> {
     }
     found.extend(ENDINGS.iter().map(|ending| format!("{text}{ending}").into()));
     found.extend(ENDINGS.iter().map(|ending| wanted.join(format!("index{ending}"))));
+    found.extend(JSX.iter().map(|ending| format!("{text}{ending}").into()));
     found
 }
 

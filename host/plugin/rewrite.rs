@@ -7,10 +7,10 @@ use std::collections::{BTreeSet, HashMap};
 
 use oxc::allocator::{Allocator, ArenaVec, TakeIn};
 use oxc::ast::ast::{
-    BindingIdentifier, BindingPattern, CallExpression, ClassType, Declaration, ExportAllDeclaration,
+    Argument, BindingIdentifier, BindingPattern, CallExpression, ClassType, Declaration, ExportAllDeclaration,
     ExportDefaultDeclarationKind, ExportSpecifier, Expression, FunctionType, IdentifierName, ImportDeclaration,
     ImportDeclarationSpecifier, NumberBase, ObjectProperty, Program, Statement, StringLiteral,
-    TaggedTemplateExpression, VariableDeclarationKind, VariableDeclarator,
+    TaggedTemplateExpression, UnaryExpression, UnaryOperator, VariableDeclarationKind, VariableDeclarator,
 };
 use oxc::ast::builder::AstBuilder;
 use oxc::ast_visit::{VisitMut, walk_mut};
@@ -18,6 +18,7 @@ use oxc::semantic::{Scoping, SymbolId};
 use oxc::span::{SPAN, Span};
 use oxc::syntax::identifier::is_identifier_name;
 
+use super::absent;
 use super::compile::{Export, Import, Names, Request, Source};
 use super::plain;
 
@@ -288,6 +289,20 @@ impl<'a> Rewriter<'a, '_> {
         })
     }
 
+    /// `__tick("NAME is not defined (…)", 0)`, which throws that, for a global that is not there.
+    fn absent(&self, expression: &Expression<'a>) -> Option<Expression<'a>> {
+        let Expression::Identifier(identifier) = expression else { return None };
+        let reference = self.scoping.get_reference(identifier.reference_id.get()?);
+        let sentence = reference.symbol_id().is_none().then(|| absent::sentence(&identifier.name))??;
+        let sentence: &str = self.allocator.alloc_str(&sentence);
+        let tick: &str = self.allocator.alloc_str(&self.names.tick);
+        let sentence = Expression::new_string_literal(SPAN, sentence, None, &self.ast);
+        let zero = Expression::new_numeric_literal(SPAN, 0.0, None, NumberBase::Decimal, &self.ast);
+        let callee = Expression::new_identifier(identifier.span, tick, &self.ast);
+        let arguments = [Argument::from(sentence), Argument::from(zero)];
+        Some(Expression::new_call_expression(identifier.span, callee, None, arguments, false, &self.ast))
+    }
+
     /// `(0, __m0.f)`, so that what is called does not see the namespace as `this`.
     fn detached(&self, callee: &Expression<'a>) -> Option<Expression<'a>> {
         let value = self.imported(callee.get_inner_expression())?;
@@ -301,9 +316,16 @@ impl<'a> Rewriter<'a, '_> {
 
 impl<'a> VisitMut<'a> for Rewriter<'a, '_> {
     fn visit_expression(&mut self, it: &mut Expression<'a>) {
-        match self.imported(it) {
+        match self.imported(it).or_else(|| self.absent(it)) {
             Some(value) => *it = value,
             None => walk_mut::walk_expression(self, it),
+        }
+    }
+
+    fn visit_unary_expression(&mut self, it: &mut UnaryExpression<'a>) {
+        let asks = it.operator == UnaryOperator::Typeof && self.absent(it.argument.get_inner_expression()).is_some();
+        if !asks {
+            walk_mut::walk_unary_expression(self, it);
         }
     }
 
@@ -322,7 +344,7 @@ impl<'a> VisitMut<'a> for Rewriter<'a, '_> {
     }
 
     fn visit_object_property(&mut self, it: &mut ObjectProperty<'a>) {
-        if self.imported(&it.value).is_some() {
+        if self.imported(&it.value).or_else(|| self.absent(&it.value)).is_some() {
             it.shorthand = false;
         }
         walk_mut::walk_object_property(self, it);

@@ -25,40 +25,6 @@ pub(super) struct Judge<'a> {
     pub code: &'a Code,
 }
 
-const TIMERS: &str = "there are no timers here: use a 'sleep' step of a flow";
-const FILES: &str = "a plugin's code has no place on the disk: import what it needs";
-const WEAK: &str = "weak references would show when memory is reclaimed: use WeakMap";
-
-/// Names that other places have as globals, and what to do without them.
-const MISSING: [(&str, &str); 26] = [
-    ("Intl", "there are no locales here: format in the client, or with a library"),
-    ("Temporal", "it is not there yet: use Date, or a library"),
-    ("setTimeout", TIMERS),
-    ("setInterval", "there are no timers here: use a schedule"),
-    ("setImmediate", TIMERS),
-    ("clearTimeout", TIMERS),
-    ("clearInterval", TIMERS),
-    ("process", "this is not Node: settings are in ctx.settings"),
-    ("Deno", "this is not Deno: settings are in ctx.settings"),
-    ("Bun", "this is not Bun: settings are in ctx.settings"),
-    ("Buffer", "this is not Node: use Uint8Array, TextEncoder, atob and btoa"),
-    ("global", "this is not Node: use globalThis"),
-    ("__dirname", FILES),
-    ("__filename", FILES),
-    ("require", "modules are ES modules here: use import"),
-    ("module", "modules are ES modules here: use export"),
-    ("exports", "modules are ES modules here: use export"),
-    ("eval", "no code is made from strings here: write the function in the plugin's source"),
-    ("WebAssembly", "only the plugin's own TypeScript runs here"),
-    ("window", "this is not a browser: use globalThis"),
-    ("document", "this is not a browser: there are no pages here"),
-    ("localStorage", "this is not a browser: keep things in the store"),
-    ("XMLHttpRequest", "calls to the outside belong in a script step of a flow, which has fetch"),
-    ("WeakRef", WEAK),
-    ("FinalizationRegistry", WEAK),
-    ("performance", "time stands still within a run: use Date.now()"),
-];
-
 impl Judge<'_> {
     /// A limit that ended the run.
     pub fn limit(&self, stop: Stop, position: Option<Position>) -> ScriptError {
@@ -229,10 +195,6 @@ fn told(described: Described) -> String {
     if described.classes.is_none() {
         let text = if described.plain { format!("the text {text:?}") } else { text };
         return format!("{text} was thrown, which is no Error and has no place in the source: {THROW_AN_ERROR}");
-    }
-    let missed = text.strip_prefix("ReferenceError: ").and_then(|rest| rest.strip_suffix(" is not defined"));
-    if let Some((_, hint)) = missed.and_then(|name| MISSING.iter().find(|(missing, _)| *missing == name)) {
-        return format!("{text} ({hint})");
     }
     let locked = text.strip_prefix("TypeError: ").is_some_and(|rest| {
         matches!(rest, "object is not extensible" | "could not delete property" | "property is not configurable")

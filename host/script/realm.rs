@@ -159,7 +159,8 @@ pub(super) fn build(ctx: &Ctx<'_>, state: &Rc<State>) -> JsResult<Hooks> {
     let heavy: Object<'_> = script(ctx, "heavy", include_str!("prelude/heavy.js"))?.call(with_room())?;
     let numbers: Function<'_> = script(ctx, "numbers", include_str!("prelude/numbers.js"))?.call(with_room())?;
     let guards = script(ctx, "guards", include_str!("prelude/guards.js"))?;
-    guards.call::<_, ()>((natives.clone(), room.clone(), heavy, numbers))?;
+    let patterns: Function<'_> = script(ctx, "patterns", include_str!("prelude/patterns.js"))?.call(with_room())?;
+    guards.call::<_, ()>((natives.clone(), room.clone(), heavy, numbers, patterns))?;
     let reached = Array::new(ctx.clone())?;
     reached.set(0, hooks.clone())?;
     reached.set(1, step.clone())?;

@@ -17,6 +17,7 @@ use super::walk::Walk;
 use super::{Binding, Call, Host, Level, Outside, RunLimits};
 use crate::codec::Value;
 use crate::failure::{Code, Failure};
+use crate::plugin::pattern;
 
 /// The bindings in the order of their numbers in the prelude, with the names of their arguments.
 const BINDINGS: [(Binding, [&str; 3]); 11] = [
@@ -421,6 +422,14 @@ pub(super) fn natives<'js>(ctx: &Ctx<'js>, state: &Rc<State>) -> JsResult<Object
     natives.set("stopped", Function::new(ctx.clone(), move || of.stopped().is_some())?)?;
     let plain = |value: JsValue<'js>| value.is_array() && !value.is_proxy();
     natives.set("isPlainArray", Function::new(ctx.clone(), plain)?)?;
+    let stoppable = |ctx: Ctx<'js>, source: String, flags: String| {
+        pattern::stoppable(&source, &flags).map_err(|why| Exception::throw_range(&ctx, &why))
+    };
+    natives.set("stoppable", Function::new(ctx.clone(), stoppable)?)?;
+    let reach = |source: String, flags: String| pattern::reach(&source, &flags);
+    natives.set("opens", pattern::OPENS)?;
+    natives.set("closes", pattern::CLOSES)?;
+    natives.set("reach", Function::new(ctx.clone(), reach)?)?;
     natives.set("most", Function::new(ctx.clone(), || MOST_ARGUMENT_BYTES)?)?;
     Ok(natives)
 }

@@ -6,10 +6,12 @@ use tempfile::TempDir;
 
 use super::bundle::{Bundle, Bundler};
 
+mod absent;
 mod documents;
 mod faults;
 mod modules;
 mod packages;
+mod patterns;
 mod registry;
 mod reload;
 mod still;

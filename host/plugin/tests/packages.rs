@@ -46,6 +46,37 @@ fn an_exports_map_is_followed_with_the_import_condition() {
 }
 
 #[test]
+fn what_a_package_has_without_node_is_taken() {
+    let folder = plugin(
+        "import { id } from 'ids'\nimport { name } from 'names'\nimport { path } from 'paths'\nexport const handle = () => [id, name, path]",
+        &[
+            (
+                "node_modules/ids/package.json",
+                r#"{"name":"ids","type":"module","exports":{".":{"browser":"./browser.js","default":"./node.js"}}}"#,
+            ),
+            ("node_modules/ids/node.js", "import { randomBytes } from 'node:crypto'\nexport const id = randomBytes"),
+            ("node_modules/ids/browser.js", "export const id = 1"),
+            (
+                "node_modules/names/package.json",
+                r#"{"name":"names","type":"module","exports":{"worker":"./plain.js","browser":"./dom.js","default":"./plain.js"}}"#,
+            ),
+            ("node_modules/names/dom.js", "export const name = document.createElement('i')"),
+            ("node_modules/names/plain.js", "export const name = 2"),
+            (
+                "node_modules/paths/package.json",
+                r##"{"name":"paths","type":"module","main":"i.js","imports":{"#path":{"node":"./node.js","default":"./own.js"}}}"##,
+            ),
+            ("node_modules/paths/i.js", "export { path } from '#path'"),
+            ("node_modules/paths/node.js", "export { default as path } from 'node:path'"),
+            ("node_modules/paths/own.js", "export const path = 3"),
+        ],
+    );
+    let bundle = bundle_of(&folder, "a.ts");
+    assert_eq!(first_lines(&bundle), [""; 0]);
+    assert_eq!(super::modules::run(bundle.code).unwrap(), "[1,2,3]");
+}
+
+#[test]
 fn commonjs_is_refused_with_what_to_do() {
     let folder = plugin(
         "import old from 'old'\nimport older from 'older'\nold, older",

@@ -1,12 +1,12 @@
 // Built-ins whose loops in C never look at the clock. Loops over what may be endless are made to run script code at
 // each turn (which the engine does interrupt); all others look at the clock after every few calls.
 // What a program does by operators has ticks of its own (see ticks.rs of the compiler).
-(function (native, room, parts, numbers) {
+(function (native, room, parts, numbers, patterns) {
   "use strict";
   const { look, turn, before } = room;
   const { polled, heavy, expand } = parts;
   const { apply, construct, deleteProperty, get, has, ownKeys, set } = Reflect;
-  const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf } = Object;
+  const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf, hasOwn } = Object;
   const { isArray } = Array;
 
   const known = new Map();
@@ -27,15 +27,19 @@
   // An object seen through a proxy whose traps are script code: loops over it can be interrupted.
   const polling = {
     get: (target, key) => {
-      turn();
-      return get(target, key);
+      const value = get(target, key);
+      // It may become a number.
+      if (typeof value === "string" && value.length > 1_000) look();
+      else turn();
+      return value;
     },
     has: (target, key) => {
       turn();
       return has(target, key);
     },
     set: (target, key, value) => {
-      turn();
+      if (typeof value === "string" && value.length > 1_000) look();
+      else turn();
       return set(target, key, value);
     },
     deleteProperty: (target, key) => {
@@ -44,7 +48,9 @@
     },
   };
   const slow = (object) => new Proxy(object, polling);
-  const small = (value) => native.isPlainArray(value) && value.length <= 100_000 && getPrototypeOf(value) === list;
+  // Whether what is made of an array by its methods is an array, too (`Symbol.species`).
+  const plain = (array) => getPrototypeOf(array) === list && !hasOwn(array, "constructor");
+  const small = (value) => native.isPlainArray(value) && value.length <= 100_000 && plain(value);
   // Whether all of it is converted and compared in no time: neither BigInts nor long texts.
   const light = (items) => {
     for (let i = 0; i < items.length; i += 1) {
@@ -86,6 +92,15 @@
   replace(list, "join", generic(light));
   const comparing = generic((items, [sought]) => typeof sought !== "string" || sought.length <= 1_000);
   for (const name of ["lastIndexOf", "indexOf", "includes"]) replace(list, name, comparing);
+  for (const name of ["map", "filter"]) {
+    replace(list, name, (original) => ({
+      method(made, that) {
+        turn();
+        if (!isArray(this) || plain(this) || typeof made !== "function") return apply(original, this, [made, that]);
+        return apply(original, slow(this), [(item, index) => apply(made, that, [item, index, this])]);
+      },
+    }).method);
+  }
   const byText = (a, b) => {
     const x = `${a}`;
     const y = `${b}`;
@@ -160,10 +175,11 @@
   const { indexOf, lastIndexOf, slice: cut } = text;
   // What a search may cost in one go, in comparisons of single characters.
   const once = 10_000_000;
-  const hard = (whole, part) => whole.length * part.length > once && part.length > 16;
+  const hard = (whole, part) => whole.length * part.length > once;
+  const stepOf = (part) => Math.min(1_000_000, Math.max(1, Math.trunc(once / part.length)));
   const find = (whole, part, from) => {
     if (!hard(whole, part)) return apply(indexOf, whole, [part, from]);
-    const step = Math.max(1, Math.trunc(once / part.length));
+    const step = stepOf(part);
     for (let at = Math.max(from, 0); at + part.length <= whole.length; at += step) {
       look();
       const hit = apply(indexOf, apply(cut, whole, [at, at + step + part.length - 1]), [part]);
@@ -172,7 +188,7 @@
     return -1;
   };
   const findLast = (whole, part, from) => {
-    const step = Math.max(1, Math.trunc(once / part.length));
+    const step = stepOf(part);
     for (let end = Math.min(from, whole.length - part.length); end >= 0; end -= step) {
       look();
       const start = Math.max(0, end - step + 1);
@@ -250,28 +266,6 @@
     return parts;
   }));
 
-  // The engine compiles a pattern without a look at the clock.
-  const MOST_PATTERN = 32 << 10;
-  const pattern = (source) => {
-    turn();
-    if (typeof source === "string" && source.length > MOST_PATTERN) {
-      throw new RangeError(`a pattern has at most ${MOST_PATTERN} characters here: look for many words with a Set or a Map`);
-    }
-    return source;
-  };
-  for (const name of ["match", "matchAll", "search"]) {
-    replace(text, name, (original) => ({
-      method(given) {
-        return apply(original, this, [pattern(given)]);
-      },
-    }).method);
-  }
-  replace(RegExp.prototype, "compile", (original) => ({
-    method(given, flags) {
-      return apply(original, this, [pattern(isPattern(given) ? given : whole(given)), flags]);
-    },
-  }).method);
-
   // What these make is as long as they are told.
   for (const name of ["repeat", "padStart", "padEnd"]) {
     replace(text, name, (original) => ({
@@ -343,33 +337,6 @@
     }[name];
     standIn(name, Native, Made);
   }
-  const { get: sourceOf } = getOwnPropertyDescriptor(RegExp.prototype, "source");
-  const isPattern = (given) => {
-    try {
-      apply(sourceOf, given, []);
-      return true;
-    } catch {
-      return false;
-    }
-  };
-  const NativeRegExp = RegExp;
-  const { RegExp: MadeRegExp } = {
-    RegExp: function (given, flags) {
-      const object = (typeof given === "object" && given !== null) || typeof given === "function";
-      if (object && !isPattern(given)) {
-        // What only says that it is a pattern is read as one.
-        const like = given[Symbol.match] ? given : undefined;
-        given = whole(like === undefined ? given : like.source);
-        if (flags === undefined) flags = like?.flags;
-      } else if (object && new.target === undefined && flags === undefined && given.constructor === MadeRegExp) {
-        return given;
-      }
-      return construct(NativeRegExp, [pattern(given), flags], new.target ?? MadeRegExp);
-    },
-  };
-  defineProperty(MadeRegExp, "length", { value: 2 });
-  standIn("RegExp", NativeRegExp, MadeRegExp);
-
   // What is gone through item by item, in a way that can be interrupted.
   const patient = (items) => {
     if (items === null || (typeof items !== "object" && typeof items !== "function")) {
@@ -380,6 +347,7 @@
     return own === undefined || own === null ? slow(items) : each(items);
   };
   numbers({ replace, slow, small, light, patient, standIn });
+  patterns({ replace, standIn, whole });
   for (const name of ["union", "intersection", "difference", "symmetricDifference", "isSubsetOf", "isSupersetOf", "isDisjointFrom"]) {
     replace(Set.prototype, name, (original) => ({
       method(other) {

@@ -246,6 +246,8 @@
   const { tick } = {
     tick(items) {
       if (arguments.length === 0) return look();
+      // A global that is not there.
+      if (arguments.length === 2) throw new ReferenceError(items);
       if (typeof items === "bigint") return bounded(items);
       turn();
       if (typeof items === "string" ? items.length < 10_000 : !isArray(items) || !native.isPlainArray(items)) return items;

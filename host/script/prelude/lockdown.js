@@ -15,7 +15,7 @@
       "InternalError", "AggregateError", "SuppressedError", "Array", "Iterator", "Number", "Boolean", "String", "Symbol",
       "BigInt", "Math", "Reflect", "Proxy", "Map", "Set", "WeakMap", "WeakSet", "Promise", "RegExp", "JSON", "Date",
       "ArrayBuffer", "Uint8Array", "Int8Array", "Uint8ClampedArray", "Uint16Array", "Int16Array", "Uint32Array",
-      "Int32Array", "BigInt64Array", "BigUint64Array", "Float16Array", "Float32Array", "Float64Array", "DataView",
+      "Int32Array", "Float16Array", "Float32Array", "Float64Array", "DataView",
       "DisposableStack", "AsyncDisposableStack", "DOMException",
       "parseInt", "parseFloat", "isNaN", "isFinite", "decodeURI", "decodeURIComponent", "encodeURI",
       "encodeURIComponent", "escape", "unescape", "Infinity", "NaN", "undefined", "globalThis",

@@ -3,7 +3,7 @@
 (function (native, room) {
   "use strict";
   const { look, turn, before } = room;
-  const { apply, construct } = Reflect;
+  const { apply, construct, ownKeys } = Reflect;
   const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf } = Object;
   return ({ replace, slow, small, light, patient, standIn }) => {
     const Typed = getPrototypeOf(Uint8Array);
@@ -14,18 +14,21 @@
     const { toLocaleString } = Array.prototype;
 
     // --- what they are made of --------------------------------------------------------------------------------
-    const number = (item, big) => {
-      turn();
-      return typeof item !== "string" || item.length <= 1_000 ? item : big ? BigInt(item) : +item;
+    const pause = (item) => {
+      if (typeof item === "string" && item.length > 1_000) look();
+      else turn();
     };
-    function* numbers(items, big) {
-      for (const item of items) yield number(item, big);
+    function* numbers(items) {
+      for (const item of items) {
+        pause(item);
+        yield item;
+      }
     }
-    const countable = (items, big) => {
+    const countable = (items) => {
       if (items === null || (typeof items !== "object" && typeof items !== "function")) return items;
       if (small(items) && light(items)) return items;
       const own = items[Symbol.iterator];
-      return own === undefined || own === null ? slow(items) : numbers(items, big);
+      return own === undefined || own === null ? slow(items) : numbers(items);
     };
     const { isView } = ArrayBuffer;
     const { byteLength } = Object.getOwnPropertyDescriptors(ArrayBuffer.prototype);
@@ -41,7 +44,7 @@
     // One block, as big as is asked for; the heap is looked at again soon after.
     for (const name of [
       "ArrayBuffer", "Uint8Array", "Int8Array", "Uint8ClampedArray", "Uint16Array", "Int16Array", "Uint32Array", "Int32Array",
-      "BigInt64Array", "BigUint64Array", "Float16Array", "Float32Array", "Float64Array",
+      "Float16Array", "Float32Array", "Float64Array",
     ]) {
       const Native = globalThis[name];
       const { BYTES_PER_ELEMENT = 1 } = Native;
@@ -52,7 +55,7 @@
           const [wanted] = args;
           // More than the engine's most is an error of its own.
           if (typeof wanted === "number" && wanted < 2 ** 31) before(wanted, BYTES_PER_ELEMENT);
-          else if (typeof wanted === "object" && name !== "ArrayBuffer" && !raw(wanted)) args[0] = countable(wanted, name.startsWith("Big"));
+          else if (typeof wanted === "object" && name !== "ArrayBuffer" && !raw(wanted)) args[0] = countable(wanted);
           return construct(Native, args, new.target);
         },
       }[name];
@@ -60,17 +63,16 @@
       Object.setPrototypeOf(Made, getPrototypeOf(Native));
       standIn(name, Native, Made);
     }
-    const isBig = (kind) => kind?.name === "BigInt64Array" || kind?.name === "BigUint64Array";
     replace(Typed, "from", (original) => ({
       method(items, ...rest) {
         turn();
-        return apply(original, this, [rest[0] === undefined ? countable(items, isBig(this)) : patient(items), ...rest]);
+        return apply(original, this, [rest[0] === undefined ? countable(items) : patient(items), ...rest]);
       },
     }).method);
     replace(Typed, "of", (original) => ({
       method(...items) {
         turn();
-        return apply(original, this, light(items) ? items : [...numbers(items, isBig(this))]);
+        return apply(original, this, light(items) ? items : [...numbers(items)]);
       },
     }).method);
     replace(typed, "set", (original) => ({
@@ -80,6 +82,59 @@
         return apply(original, this, [object ? slow(items) : items, ...rest]);
       },
     }).method);
+
+    // Where one comes of an array (`Symbol.species`, `Array.of`), or takes properties.
+    replace(Array, "of", (original) => ({
+      method(...items) {
+        turn();
+        if (this === Array || typeof this !== "function" || light(items)) return apply(original, this, items);
+        const made = new this(items.length);
+        for (let i = 0; i < items.length; i += 1) {
+          pause(items[i]);
+          defineProperty(made, i, { value: items[i], writable: true, enumerable: true, configurable: true });
+        }
+        made.length = items.length;
+        return made;
+      },
+    }).method);
+    const { assign } = Object;
+    replace(Object, "assign", (original) => ({
+      method(target, ...sources) {
+        turn();
+        if (!isView(target)) return apply(original, this, [target, ...sources]);
+        for (let i = 0; i < sources.length; i += 1) {
+          const from = assign({}, sources[i]);
+          for (const key of ownKeys(from)) {
+            pause(from[key]);
+            target[key] = from[key];
+          }
+        }
+        return target;
+      },
+    }).method);
+    replace(Object, "defineProperties", (original) => ({
+      method(target, properties) {
+        turn();
+        if (!isView(target)) return apply(original, this, [target, properties]);
+        const from = assign({}, properties);
+        for (const key of ownKeys(from)) {
+          look();
+          defineProperty(target, key, from[key]);
+        }
+        return target;
+      },
+    }).method);
+    for (const name of ["BigInt64", "BigUint64", "Float16", "Float32", "Float64", "Int8", "Int16", "Int32", "Uint8", "Uint16", "Uint32"]) {
+      replace(DataView.prototype, `set${name}`, (original) => ({
+        method(at, value, little) {
+          if (typeof value === "string") {
+            look();
+            if (name.startsWith("Big")) value = BigInt(value);
+          }
+          return apply(original, this, [at, value, little]);
+        },
+      }).method);
+    }
 
     // --- what is done with all of one -------------------------------------------------------------------------
     const PART = 100_000;

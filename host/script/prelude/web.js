@@ -123,7 +123,6 @@
   // --- crypto -------------------------------------------------------------------------------------------------
   const integers = new Set([
     "Uint8Array", "Int8Array", "Uint8ClampedArray", "Uint16Array", "Int16Array", "Uint32Array", "Int32Array",
-    "BigInt64Array", "BigUint64Array",
   ]);
   const tag = Object.getOwnPropertyDescriptor(getPrototypeOf(Uint8Array.prototype), Symbol.toStringTag).get;
   const subtle = {

@@ -123,12 +123,8 @@ fn a_huge_message_is_bounded() {
 }
 
 #[test]
-fn a_missing_global_says_the_way_out() {
-    assert!(thrown("() => new Intl.NumberFormat()").contains("no locales here"));
-    assert!(thrown("() => setTimeout(() => {}, 5)").contains("'sleep' step"));
-    assert!(thrown("() => eval('1')").contains("no code is made from strings"));
+fn function_constructor_says_the_way_out() {
     assert!(thrown("() => new Function('return 1')").contains("no code is made from strings"));
-    assert!(thrown("() => process.env.HOME").contains("ctx.settings"));
 }
 
 #[test]

@@ -1,0 +1,126 @@
+//! Patterns that the engine could not be stopped in: given a turn that it counts, or refused.
+
+use super::modules::{gives, run_with};
+use super::{bundle, faults};
+use crate::plugin::pattern::{reach, stoppable};
+use crate::script::{RunLimits, ScriptError};
+
+#[test]
+fn what_is_repeated_in_a_look_around_is_counted() {
+    for (source, flags, made) in [
+        ("(?=a+)b", "", "(?=(?:(?:)a(?:){2})+)b"),
+        ("(?!(a)+)", "", "(?!(?:(?:)(a)(?:){2})+)"),
+        (r"(?<=[\]+]{2,}x)", "", r"(?<=(?:(?:)[\]+](?:){2}){2,}x)"),
+        (r"(?<!\d{1,100})", "", r"(?<!(?:(?:)\d(?:){2}){1,100})"),
+        (r"(?=(?:\x41\u0042)+\101+)", "", r"(?=(?:(?:)(?:\x41\u0042)(?:){2})+(?:(?:)\101(?:){2})+)"),
+        (
+            r"(?=\u{1f600}+\p{L}+\ud83d\ude00+)",
+            "u",
+            r"(?=(?:(?:)\u{1f600}(?:){2})+(?:(?:)\p{L}(?:){2})+(?:(?:)\ud83d\ude00(?:){2})+)",
+        ),
+        ("(?=[[a-z]--[a-c]]+)", "v", "(?=(?:(?:)[[a-z]--[a-c]](?:){2})+)"),
+        ("(?=(?:(?!x+y).)+)", "", "(?=(?:(?!(?:(?:)x(?:){2})+y).)+)"),
+        ("(?=(?:(?!x).)+)", "", "(?=(?:(?:)(?:(?!x).)(?:){2})+)"),
+    ] {
+        assert_eq!(stoppable(source, flags), Ok(Some(made.to_owned())), "{source}");
+    }
+}
+
+#[test]
+fn what_the_engine_looks_up_in_by_itself_stays_as_it_is() {
+    for source in [
+        "a+b",
+        "(a+)+b",
+        "(?=a*)",
+        "(?=a+?b)",
+        r"\B(?=(\d{3})+(?!\d))",
+        "(?=(?:a|b)+)",
+        r"(?=\d{1,3}x)",
+        "(?=[+*])",
+        r"(?=\+)",
+        "(?=a{3})",
+        "(?=a{,3}x)",
+        r"^(?=.*[a-z])(?=.*\d).{8,}$",
+        "(",
+        "(?=a++)",
+        ")",
+        "[",
+        r"\",
+        "a{2",
+        "(?<n",
+        "(?x",
+        r"(?<n>a)\k<n>",
+        "",
+    ] {
+        assert_eq!(stoppable(source, ""), Ok(None), "{source}");
+    }
+}
+
+#[test]
+fn patterns_that_could_not_be_stopped_are_refused_at_their_place() {
+    let many = |part: &str, times: usize| part.repeat(times);
+    for (source, said) in [
+        ("(a){1000000}".to_owned(), "groups are repeated too often"),
+        ("(?:(?:(a)){200}){200}".to_owned(), "groups are repeated too often"),
+        ("(?:(?=a{2})){100000}".to_owned(), "groups are repeated too often"),
+        (format!("/{}/i", many("a", 9_000)).trim_matches('/').to_owned(), "compared in a row"),
+        (many("[é]", 6_000), "compared in a row"),
+        (many("x", 20_001), "compared in a row"),
+        (format!(r"(a*){}", many(r"\1", 11)), "references"),
+        ("(?=😀+)".to_owned(), "flag `u`"),
+    ] {
+        let (pattern, flags) = source.rsplit_once("/").unwrap_or((&source, ""));
+        let found = faults(&[("a.ts", &format!("const far = 1\nexport const x = /{pattern}/{flags}"))]);
+        assert!(
+            found.len() == 1 && found[0].starts_with("p/a.ts:2:18: ") && found[0].contains(said),
+            "{said}: {found:?}"
+        );
+        let made = run(&format!("return new RegExp({pattern:?}, {flags:?})"));
+        assert!(
+            matches!(&made, Err(ScriptError::Thrown { message, .. }) if message.starts_with("RangeError: ") && message.contains(said)),
+            "{made:?}"
+        );
+    }
+}
+
+fn run(body: &str) -> Result<String, ScriptError> {
+    let bundle = bundle(&[("a.ts", &format!("export function handle(): unknown {{ {body} }}"))]);
+    assert_eq!(bundle.faults, [], "{body}");
+    run_with(bundle.code, &RunLimits::default())
+}
+
+#[test]
+fn a_text_has_a_most_where_it_is_compared_with_a_group_of_any_length() {
+    for (source, flags, most) in [
+        (r"(a+)\1", "", Some(50_000)),
+        (r"(?<n>a*)b\k<n>\k<n>", "", Some(25_000)),
+        (r"(a+)\1", "i", Some(5_000)),
+        (r"(?i:a)(b*)\1", "", Some(5_000)),
+        (r"\1(a+)", "", Some(50_000)),
+        (r"(['\x22])(.*?)\1", "", None),
+        (r"<(script|style)>.*?</\1>", "i", None),
+        (r"(\w{1,64})\1", "", None),
+        (r"(\w{1,65})\1", "", Some(50_000)),
+        (r"(a)\2", "", None),
+    ] {
+        assert_eq!(reach(source, flags), most, "{source}");
+    }
+    gives(
+        &[(
+            "a.ts",
+            r"export function handle() { const hit = /(a+)\1b/.test('a'.repeat(4e4) + 'b'); try { return /(a+)\1b/.test('a'.repeat(6e4)) } catch (e: any) { return [hit, e.name, e.message.includes('at most 50000 characters')] } }",
+        )],
+        r#"[true,"RangeError",true]"#,
+    );
+}
+
+#[test]
+fn a_pattern_is_shown_as_it_was_written() {
+    gives(
+        &[(
+            "a.ts",
+            r"export function handle() { const a = /(?=(a+))b+/g, b = new RegExp('(?=(a+))b+', 'g'); return [a.source, b.source, String(a), new RegExp(a.source).source, new RegExp(a, 'i').source, new RegExp(a).source === a.source, RegExp(a) === a] }",
+        )],
+        r#"["(?=(a+))b+","(?=(a+))b+","/(?=(a+))b+/g","(?=(a+))b+","(?=(a+))b+",true,true]"#,
+    );
+}
