@@ -2,6 +2,9 @@
 //! those who call. What cannot be derived is said with its place, and then there is no schema at all, never half of one.
 
 mod combine;
+mod comments;
+#[cfg(test)]
+mod comments_tests;
 mod literals;
 mod read;
 mod resolve;

@@ -2,22 +2,22 @@
 
 #![expect(clippy::wildcard_enum_match_arm, reason = "of the many kinds of nodes only a few matter here")]
 
-use std::cell::RefCell;
-use std::collections::{HashMap, HashSet};
+use std::collections::HashMap;
 
 use oxc::allocator::Allocator;
 use oxc::ast::ast::{
-    BindingPattern, Comment, Declaration, ExportDefaultDeclarationKind, Expression, FormalParameters, Function,
+    BindingPattern, Declaration, ExportDefaultDeclarationKind, Expression, FormalParameters, Function,
     ImportDeclarationSpecifier, PropertyKey, Statement, TSEnumDeclaration, TSEnumMemberName, TSInterfaceDeclaration,
     TSSignature, TSTupleElement, TSType, TSTypeAliasDeclaration, TSTypeAnnotation, TSTypeName, TSTypeOperatorOperator,
     TSTypeParameterDeclaration, TSTypeQueryExprName, VariableDeclaration, VariableDeclarationKind,
 };
 use oxc::parser::Parser;
-use oxc::span::{GetSpan, SourceType};
+use oxc::span::{GetSpan, SourceType, Span};
 use serde_json::Value as Json;
 
+use super::comments::Comments;
 use super::literals::{constant, literal, literal_type, number_json};
-use super::tags::{self, Doc};
+use super::tags::Doc;
 
 /// A type as the source writes it.
 #[derive(Clone, Debug)]
@@ -127,8 +127,7 @@ pub(super) struct File {
 pub(super) fn file(source: &str) -> File {
     let allocator = Allocator::default();
     let parsed = Parser::new(&allocator, source, SourceType::ts()).parse();
-    let comments = &parsed.program.comments;
-    let mut reader = Reader { source, comments, file: File::default(), seen: RefCell::default() };
+    let mut reader = Reader { comments: Comments::new(source, &parsed.program.comments), file: File::default() };
     for statement in &parsed.program.body {
         reader.statement(statement);
     }
@@ -137,11 +136,8 @@ pub(super) fn file(source: &str) -> File {
 }
 
 struct Reader<'r> {
-    source: &'r str,
-    comments: &'r [Comment],
+    comments: Comments<'r>,
     file: File,
-    /// Where types were found to begin.
-    seen: RefCell<HashSet<u32>>,
 }
 
 impl Reader<'_> {
@@ -178,7 +174,7 @@ impl Reader<'_> {
         } else if let Statement::ExportDefaultDeclaration(export) = statement {
             let name = match &export.declaration {
                 ExportDefaultDeclarationKind::TSInterfaceDeclaration(it) => {
-                    self.interface(it, self.doc(export.span.start))
+                    self.interface(it, self.comments.before(export.span.start))
                 }
                 ExportDefaultDeclarationKind::Identifier(it) => it.name.to_string(),
                 _ => return,
@@ -191,7 +187,7 @@ impl Reader<'_> {
 
     /// Notes what is declared, and gives the names.
     fn declaration(&mut self, declaration: &Declaration<'_>, start: u32) -> Vec<String> {
-        let doc = self.doc(start);
+        let doc = self.comments.before(start);
         if let Declaration::TSTypeAliasDeclaration(alias) = declaration {
             vec![self.alias(alias, doc)]
         } else if let Declaration::TSInterfaceDeclaration(interface) = declaration {
@@ -213,6 +209,7 @@ impl Reader<'_> {
 
     fn alias(&mut self, alias: &TSTypeAliasDeclaration<'_>, doc: Doc) -> String {
         let ty = self.ty(&alias.type_annotation);
+        let ty = self.stray(alias.span).unwrap_or(ty);
         let parameters = self.parameters(alias.type_parameters.as_deref());
         let name = alias.id.name.to_string();
         self.file.types.insert(name.clone(), Named { parameters, extends: Vec::new(), ty, doc });
@@ -220,7 +217,10 @@ impl Reader<'_> {
     }
 
     fn interface(&mut self, interface: &TSInterfaceDeclaration<'_>, doc: Doc) -> String {
-        let members = self.members(&interface.body.body);
+        let mut members = self.members(&interface.body.body);
+        if let Some(ty) = self.stray(interface.body.span) {
+            members.named.push(Member { name: String::new(), ty, optional: false, doc: Doc::default() });
+        }
         let at = interface.id.span.start;
         let extends = interface.extends.iter().map(|it| {
             let arguments = it.type_arguments.iter().flat_map(|all| &all.params).map(|ty| self.ty(ty)).collect();
@@ -320,8 +320,22 @@ impl Reader<'_> {
             // `...all` is a parameter, too.
             return parameters.rest.as_ref().map(|rest| Parameter { ty: None, at: rest.span().start });
         };
-        let ty = first.type_annotation.as_ref().map(|it| self.annotation(it));
+        let doc = self.comments.before(first.span.start);
+        let mut ty = first.type_annotation.as_ref().map(|it| self.annotation(it));
+        if let Some(ty) = &mut ty {
+            ty.doc.tags.extend(doc.tags);
+        }
+        if let Some(stray) = self.stray(parameters.span) {
+            ty = Some(stray);
+        }
         Some(Parameter { ty, at: first.span.start })
+    }
+
+    /// What a declaration is that holds a comment with tags which nothing hears.
+    fn stray(&self, within: Span) -> Option<Ty> {
+        let what =
+            "a comment whose tags stand where they count for nothing; write them in front of the member or the type";
+        self.comments.unheard(within).map(|at| other(what, at))
     }
 
     fn annotation(&self, annotation: &TSTypeAnnotation<'_>) -> Ty {
@@ -353,7 +367,7 @@ impl Reader<'_> {
                         name: name.unwrap_or_default(),
                         ty: ty.unwrap_or_else(|| other("a member without a type", at)),
                         optional: it.optional,
-                        doc: self.doc(at),
+                        doc: self.comments.before(at),
                     });
                 }
                 TSSignature::TSIndexSignature(it) => {
@@ -374,10 +388,7 @@ impl Reader<'_> {
     }
 
     fn ty(&self, ty: &TSType<'_>) -> Ty {
-        let start = ty.span().start;
-        // Of types that begin at one place a comment is the outermost one's: `/** @minItems 1 */ string[]`.
-        let is_first = self.seen.borrow_mut().insert(start);
-        let doc = if is_first { self.doc(start) } else { Doc::default() };
+        let doc = self.comments.before_type(ty.span().start);
         let mut read = self.bare(ty);
         // A text alone is for readers; what a member is, its own comment says.
         if !doc.tags.is_empty() {
@@ -458,14 +469,6 @@ impl Reader<'_> {
                 Item { ty, optional: false, rest: false }
             }
         }
-    }
-
-    /// The last JSDoc comment in front of a token.
-    fn doc(&self, start: u32) -> Doc {
-        let of_token = self.comments.iter().filter(|comment| comment.attached_to == start && comment.is_block());
-        let texts = of_token.filter_map(|it| self.source.get(it.span.start as usize..it.span.end as usize));
-        let mut texts = texts.filter(|text| text.starts_with("/**"));
-        texts.next_back().map(tags::read).unwrap_or_default()
     }
 }
 

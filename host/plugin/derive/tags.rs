@@ -100,6 +100,12 @@ fn parts(line: &str) -> Vec<&str> {
     cuts.windows(2).map(|pair| line[pair[0]..pair[1]].trim()).filter(|part| !part.is_empty()).collect()
 }
 
+/// Whether a comment says what only some values of a type are.
+pub(super) fn narrows(doc: &Doc) -> bool {
+    let narrowing = |name: &str| KEYWORDS.iter().any(|(known, _, of)| *known == name && !of.is_empty());
+    doc.tags.iter().any(|(name, _)| narrowing(name))
+}
+
 /// Puts a comment into a schema.
 ///
 /// # Errors

@@ -13,7 +13,7 @@ const TABLES: &str = "CREATE TABLE camera (id TEXT PRIMARY KEY, name TEXT NOT NU
                       seen TIMESTAMP, tags JSON, raw BLOB, created_at TIMESTAMP NOT NULL);";
 
 /// What the types of `a.ts` say, where these are all files.
-fn derived(files: &[(&str, &str)]) -> Derived {
+pub(super) fn derived(files: &[(&str, &str)]) -> Derived {
     let folder = tempfile::tempdir().unwrap();
     let root = folder.path().canonicalize().unwrap();
     for (name, text) in files {
@@ -30,7 +30,7 @@ fn derived(files: &[(&str, &str)]) -> Derived {
 }
 
 /// The schema of an input of this type, with these declarations.
-fn input(ty: &str, declarations: &str) -> Json {
+pub(super) fn input(ty: &str, declarations: &str) -> Json {
     let text = format!("{declarations}\nexport function handle(input: {ty}) {{}}");
     derived(&[("a.ts", &text)]).input.unwrap().unwrap()
 }
@@ -41,7 +41,7 @@ fn output(ty: &str, declarations: &str) -> Json {
 }
 
 /// Why an input of this type has no schema.
-fn refused(ty: &str, declarations: &str) -> String {
+pub(super) fn refused(ty: &str, declarations: &str) -> String {
     let text = format!("{declarations}\nexport function handle(input: {ty}) {{}}");
     derived(&[("a.ts", &text)]).input.unwrap().unwrap_err().message
 }
@@ -232,39 +232,6 @@ fn comments_say_what_types_cannot() {
         "x": {},
     }, "required": ["name", "tags", "at", "x"] });
     assert_eq!(got, want);
-}
-
-#[test]
-fn comment_in_front_of_a_type_counts_wherever_that_stands() {
-    for (ty, declarations, want) in [
-        ("Id", "type Id = /** @minLength 9 */ string", json!({ "type": "string", "minLength": 9 })),
-        (
-            "Id",
-            "/** @maxLength 20 */ type Id = /** @minLength 9 */ (string)",
-            json!({ "type": "string", "minLength": 9, "maxLength": 20 }),
-        ),
-        ("/** @minItems 1 */ string[]", "", json!({ "type": "array", "items": { "type": "string" }, "minItems": 1 })),
-        (
-            "Array</** @minimum 0 */ number>",
-            "",
-            json!({ "type": "array", "items": { "type": "number", "minimum": 0 } }),
-        ),
-        (
-            "[/** @integer */ number]",
-            "",
-            json!({ "type": "array", "minItems": 1, "maxItems": 1, "prefixItems": [{ "type": "integer" }] }),
-        ),
-        (
-            "{ /** @maxLength 2 */ a: /** @minLength 1 */ string | undefined }",
-            "",
-            json!({ "type": "object", "properties": { "a": { "type": "string", "minLength": 1, "maxLength": 2 } } }),
-        ),
-    ] {
-        assert_eq!(input(ty, declarations), want, "{declarations} {ty}");
-    }
-    let why = refused("Id", "type Id = /** @minLenght 9 */ string");
-    assert!(why.starts_with("this type has the tag `@minLenght`") && why.contains("\"minLength\""), "{why}");
-    assert!(refused("[...(/** @minItems 1 */ string[])]", "").contains("in front of the tuple"));
 }
 
 #[test]
