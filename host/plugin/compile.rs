@@ -278,7 +278,7 @@ fn build<'a>(
     let flaws = syntax_errors(&done.diagnostics);
     let names = Names::for_source(source);
     let still = still::look(&program, &done.scoping);
-    let joints = rewrite::rewrite(allocator, &mut program, &done.scoping, &names);
+    let joints = rewrite::rewrite(allocator, &mut program, &done.scoping, &names, dialect.package);
     let ticks = ticks::mark(allocator, &mut program, &names);
     let (body, map) = print(&program);
     let values: BTreeSet<&String> = joints.exports.iter().map(|export| &export.name).collect();

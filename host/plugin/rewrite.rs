@@ -35,12 +35,14 @@ pub(super) struct Joints {
     pub whole: BTreeSet<usize>,
 }
 
-/// Rewrites a program that has been through the TypeScript transform (so that type imports are gone).
+/// Rewrites a program that has been through the TypeScript transform (so that type imports are gone). Of a `package`, what
+/// bundlers put in for it is put in.
 pub(super) fn rewrite<'a>(
     allocator: &'a Allocator,
     program: &mut Program<'a>,
     scoping: &Scoping,
     names: &Names,
+    package: bool,
 ) -> Joints {
     let ast = AstBuilder::new(allocator);
     let mut rewriter = Rewriter {
@@ -48,6 +50,7 @@ pub(super) fn rewrite<'a>(
         allocator,
         scoping,
         names,
+        package,
         joints: Joints::default(),
         bound: HashMap::new(),
         local: HashMap::new(),
@@ -85,6 +88,8 @@ struct Rewriter<'a, 's> {
     allocator: &'a Allocator,
     scoping: &'s Scoping,
     names: &'s Names,
+    /// Somebody else's code, written for bundlers.
+    package: bool,
     joints: Joints,
     /// Imported bindings: their slot and name there, `None` for the namespace.
     bound: HashMap<SymbolId, (usize, Option<String>)>,
@@ -289,6 +294,16 @@ impl<'a> Rewriter<'a, '_> {
         })
     }
 
+    /// `"production"` for `process.env.NODE_ENV`.
+    fn bundled(&self, expression: &Expression<'a>) -> Option<Expression<'a>> {
+        let Expression::StaticMemberExpression(member) = expression else { return None };
+        let Expression::StaticMemberExpression(env) = &member.object else { return None };
+        let Expression::Identifier(process) = &env.object else { return None };
+        let named = member.property.name == "NODE_ENV" && env.property.name == "env" && process.name == "process";
+        let production = || Expression::new_string_literal(member.span, "production", None, &self.ast);
+        (self.package && named && self.absent(&env.object).is_some()).then(production)
+    }
+
     /// `__tick("NAME is not defined (…)", 0)`, which throws that, for a global that is not there.
     fn absent(&self, expression: &Expression<'a>) -> Option<Expression<'a>> {
         let Expression::Identifier(identifier) = expression else { return None };
@@ -316,7 +331,7 @@ impl<'a> Rewriter<'a, '_> {
 
 impl<'a> VisitMut<'a> for Rewriter<'a, '_> {
     fn visit_expression(&mut self, it: &mut Expression<'a>) {
-        match self.imported(it).or_else(|| self.absent(it)) {
+        match self.imported(it).or_else(|| self.absent(it)).or_else(|| self.bundled(it)) {
             Some(value) => *it = value,
             None => walk_mut::walk_expression(self, it),
         }

@@ -6,12 +6,10 @@
 //! which gives how many ticks may go by after it: many while they are quick, none while they take long. One stands
 //! - in each loop, and at the beginning of each function that gives more than a constant: a built-in that calls it may
 //!   convert what it gives, which takes long where that is a huge BigInt or a text of many digits;
-//! - before `...` of what may have many members;
+//! - before `...` of what may have many members, and before `==`, which makes a BigInt of a text;
 //! - before each so-manieth expression that makes or compares something: between two looks the heap grows by little.
 //!
-//! Before `==`, which may make a BigInt of a text, stands a look itself.
-//!
-//! Patterns get a turn that the engine counts where it would look at the clock too seldom (see `pattern.rs`).
+//! Patterns get a turn that the engine counts where it would look at the clock too seldom (see `pattern`).
 //!
 //! What `...` goes through item by item passes through `__tick` as well, which slows down what is long. So do the BigInts
 //! that `*`, `**`, `<<` and `>>` make: it ends a run that makes one so big that work on it would take long.
@@ -59,39 +57,25 @@ impl<'a> Marker<'a> {
     /// `__left-- || (__left = __tick())`; a run that is stopped by it is told to have been at `place`.
     fn tick(&mut self, place: Span) -> Expression<'a> {
         self.ticks = true;
+        let ast = &self.ast;
+        let target = |at| SimpleAssignmentTarget::new_assignment_target_identifier(at, self.left, ast);
         // The printer leaves a place out that is the same as the last one: another one stands between.
         let other = Span::new(place.end.saturating_sub(1), place.end);
-        let left = self.left(other);
-        let spend = Expression::new_update_expression(SPAN, UpdateOperator::Decrement, false, left, &self.ast);
-        let refill = self.look(place);
-        Expression::new_logical_expression(SPAN, spend, LogicalOperator::Or, refill, &self.ast)
-    }
-
-    fn left(&self, at: Span) -> SimpleAssignmentTarget<'a> {
-        SimpleAssignmentTarget::new_assignment_target_identifier(at, self.left, &self.ast)
-    }
-
-    /// `__left = __tick()`
-    fn look(&mut self, place: Span) -> Expression<'a> {
-        self.ticks = true;
-        let ast = &self.ast;
+        let spend = Expression::new_update_expression(SPAN, UpdateOperator::Decrement, false, target(other), ast);
         // An empty span would count as none.
         let place = Span::new(place.start, place.start + 1);
         let callee = Expression::new_identifier(place, self.tick, ast);
         let more = Expression::new_call_expression(place, callee, None, [], false, ast);
-        let left = AssignmentTarget::from(self.left(SPAN));
-        Expression::new_assignment_expression(SPAN, AssignmentOperator::Assign, left, more, ast)
+        let assign = AssignmentOperator::Assign;
+        let refill =
+            Expression::new_assignment_expression(SPAN, assign, AssignmentTarget::from(target(SPAN)), more, ast);
+        Expression::new_logical_expression(SPAN, spend, LogicalOperator::Or, refill, ast)
     }
 
     fn count(&mut self, it: &mut Expression<'a>) {
-        let tick = self.tick(it.span());
-        self.before(it, tick);
-    }
-
-    /// `(first, it)`
-    fn before(&self, it: &mut Expression<'a>, first: Expression<'a>) {
         let operation = it.take_in(&self.allocator);
-        *it = Expression::new_sequence_expression(operation.span(), [first, operation], &self.ast);
+        let tick = self.tick(operation.span());
+        *it = Expression::new_sequence_expression(operation.span(), [tick, operation], &self.ast);
     }
 
     /// `typeof (__big = operation) === "bigint" ? __tick(__big) : __big`
@@ -177,14 +161,6 @@ fn grows(operator: BinaryOperator, left: Option<&Expression<'_>>, right: &Expres
         && !is_number(right)
 }
 
-/// Whether this may make a BigInt of a text, which takes long by itself.
-fn converts(expression: &Expression<'_>) -> bool {
-    let Expression::BinaryExpression(it) = expression else { return false };
-    matches!(it.operator, BinaryOperator::Equality | BinaryOperator::Inequality)
-        && !is_constant(&it.left)
-        && !is_constant(&it.right)
-}
-
 /// The weight of what this expression itself makes or compares.
 fn weighs(expression: &Expression<'_>) -> u32 {
     match expression {
@@ -208,6 +184,7 @@ fn weighs(expression: &Expression<'_>) -> u32 {
             | BinaryOperator::LessEqualThan
             | BinaryOperator::GreaterThan
             | BinaryOperator::GreaterEqualThan => ROW / 4,
+            BinaryOperator::Equality | BinaryOperator::Inequality => ROW,
             _ => 0,
         },
         Expression::AssignmentExpression(it) if it.operator == AssignmentOperator::Addition => SUM,
@@ -237,7 +214,7 @@ impl<'a> VisitMut<'a> for Marker<'a> {
     }
 
     fn visit_expression(&mut self, it: &mut Expression<'a>) {
-        let (weight, converts) = (weighs(it), converts(it));
+        let weight = weighs(it);
         let grows = match it {
             Expression::BinaryExpression(it) => grows(it.operator, Some(&it.left), &it.right),
             Expression::AssignmentExpression(it) => {
@@ -252,10 +229,7 @@ impl<'a> VisitMut<'a> for Marker<'a> {
         if row {
             self.made = 0;
         }
-        if converts {
-            let look = self.look(it.span());
-            self.before(it, look);
-        } else if row {
+        if row {
             self.count(it);
         }
         if grows {

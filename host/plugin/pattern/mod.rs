@@ -38,7 +38,7 @@ const MOST_GROUPS: usize = 254;
 /// References to groups of any length.
 const MOST_REFERENCES: u32 = 10;
 /// Characters of text for a pattern with one such reference, without and with case folded.
-const REACH: u32 = 50_000;
+const REACH: u32 = 100_000;
 const FOLDED_REACH: u32 = 5_000;
 
 /// The pattern as it is to be given to the engine, where that is another one than was written. What is no pattern stays
@@ -335,8 +335,11 @@ impl<'s> Scan<'s> {
         };
         let frame_cost = Cost {
             steps: cost.steps.saturating_add(2),
-            // What is noted is reset and noted anew in each turn.
-            notes: cost.notes.saturating_mul(if min > 1 { min.saturating_mul(2) } else { 1 }).saturating_add(2),
+            // What is noted is reset and noted anew in each turn; the count is noted once, but after a look-around.
+            notes: cost
+                .notes
+                .saturating_mul(if min > 1 { min.saturating_mul(2) } else { 1 })
+                .saturating_add(if looks_around { 2 } else { 0 }),
             looks: min >= 2 || min == 0 && max.is_none() && greedy || min == 1 && (cost.looks || counted),
             longest,
         };

@@ -77,6 +77,23 @@ fn what_a_package_has_without_node_is_taken() {
 }
 
 #[test]
+fn what_bundlers_put_into_packages_is_put_in() {
+    let folder = plugin(
+        "import { mode, other } from 'pkg'\nexport const handle = () => [mode, other()]",
+        &[
+            ("node_modules/pkg/package.json", r#"{"name":"pkg","type":"module","main":"i.js"}"#),
+            (
+                "node_modules/pkg/i.js",
+                "export const mode = process.env.NODE_ENV !== 'production' ? 'slow' : process.env.NODE_ENV\nexport const other = () => { try { return process.env.HOME } catch (e) { return e.name } }",
+            ),
+        ],
+    );
+    let bundle = bundle_of(&folder, "a.ts");
+    assert_eq!(first_lines(&bundle), [""; 0]);
+    assert_eq!(super::modules::run(bundle.code).unwrap(), r#"["production","ReferenceError"]"#);
+}
+
+#[test]
 fn commonjs_is_refused_with_what_to_do() {
     let folder = plugin(
         "import old from 'old'\nimport older from 'older'\nold, older",

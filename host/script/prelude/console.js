@@ -55,17 +55,38 @@
       return "";
     }
   };
-  const pictureOfError = (error) => {
-    const name = text(() => error.name).slice(0, 200);
-    const message = text(() => error.message).slice(0, 4000);
-    return message === "" ? name || "Error" : name === "" ? message : `${name}: ${message}`;
-  };
   const isError = (value) => {
     try {
       return value instanceof Error;
     } catch {
       return false;
     }
+  };
+  const sayingOf = (error) => {
+    const name = text(() => error.name).slice(0, 200);
+    const message = text(() => error.message).slice(0, 4000);
+    return message === "" ? name || "Error" : name === "" ? message : `${name}: ${message}`;
+  };
+  const read = (value, name) => {
+    try {
+      return value[name];
+    } catch {}
+  };
+  // With its causes, and the errors that it stands for.
+  const pictureOfError = (error) => {
+    const short = (value) => (isError(value) ? sayingOf(value).slice(0, 500) : picture(value, 1, 200));
+    const met = [error];
+    const parts = [];
+    for (let cause = read(error, "cause"); cause !== undefined && !met.includes(cause) && met.length < 6; cause = read(cause, "cause")) {
+      met.push(cause);
+      parts.push(`caused by ${short(cause)}`);
+      if (!isError(cause)) break;
+    }
+    const errors = read(error, "errors");
+    if (Array.isArray(errors)) {
+      for (let i = 0; i < errors.length && i < 5; i += 1) parts.push(short(read(errors, i)));
+    }
+    return parts.length === 0 ? sayingOf(error) : `${sayingOf(error)} (${parts.join("; ")})`;
   };
   const stackOf = (error) => (isError(error) ? text(() => error.stack).slice(0, 8000) : "");
 

@@ -96,7 +96,7 @@
     replace(list, name, (original) => ({
       method(made, that) {
         turn();
-        if (!isArray(this) || plain(this) || typeof made !== "function") return apply(original, this, [made, that]);
+        if (plain(this) || typeof made !== "function" || !isArray(this)) return apply(original, this, [made, that]);
         return apply(original, slow(this), [(item, index) => apply(made, that, [item, index, this])]);
       },
     }).method);

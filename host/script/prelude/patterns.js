@@ -39,6 +39,9 @@
       if (source.length > MOST) {
         throw new RangeError(`a pattern has at most ${MOST} characters here: look for many words with a Set or a Map`);
       }
+      // Without look-arounds, counts, properties and many references there is nothing in a short one.
+      const has = (part) => apply(includes, source, [part]);
+      if (source.length <= 200 && !has("(?") && !has("{") && (source.length <= 24 || !has("\\"))) return source;
       const formed = apply(isWellFormed, source, []) ? source : apply(toWellFormed, source, []);
       const made = native.stoppable(formed, flags);
       if (made === undefined) return source;

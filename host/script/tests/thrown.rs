@@ -123,6 +123,33 @@ fn a_huge_message_is_bounded() {
 }
 
 #[test]
+fn causes_of_an_error_are_told_with_it() {
+    for (code, told) in [
+        (
+            "throw new Error('a', { cause: new TypeError('b', { cause: 'c' }) })",
+            r#"Error: a (caused by TypeError: b; caused by "c")"#,
+        ),
+        (
+            "const a = new Error('a'), b = new Error('b', { cause: a }); a.cause = b; throw a",
+            "Error: a (caused by Error: b)",
+        ),
+        (
+            "throw new Error('a', { cause: { get x() { throw 1 } } })",
+            "Error: a (caused by [an object that cannot be read])",
+        ),
+        ("throw Object.defineProperty(new Error('a'), 'cause', { get() { throw 1 } })", "Error: a"),
+        ("throw new AggregateError([new Error('one'), 'two'], 'all')", r#"AggregateError: all (Error: one; "two")"#),
+        ("return Promise.any([Promise.reject(new Error('x'))])", "AggregateError (Error: x)"),
+    ] {
+        assert_eq!(thrown(&format!("() => {{ {code} }}")), told, "{code}");
+    }
+    let far = thrown(
+        "() => { let e = 1; const m = 'x'.repeat(2000); for (let i = 0; i < 1e4; i++) e = new Error(m, { cause: e }); throw e }",
+    );
+    assert!(far.len() < 6_000, "{} bytes", far.len());
+}
+
+#[test]
 fn function_constructor_says_the_way_out() {
     assert!(thrown("() => new Function('return 1')").contains("no code is made from strings"));
 }
