@@ -3,7 +3,7 @@
 // What a program does by operators has ticks of its own (see ticks.rs of the compiler).
 (function (native, room, parts, numbers, patterns) {
   "use strict";
-  const { look, turn, before } = room;
+  const { look, turn, longTurn, before } = room;
   const { polled, heavy, expand } = parts;
   const { apply, construct, deleteProperty, get, has, ownKeys, set } = Reflect;
   const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf, hasOwn } = Object;
@@ -430,9 +430,10 @@
   const sizeOf = (value) => (typeof value === "string" ? value.length : isArray(value) && native.isPlainArray(value) ? value.length : 0);
   const watched = (original) => {
     const bytes = dear[original.name] ?? 2;
+    const spend = hasOwn(dear, original.name) ? longTurn : turn;
     return {
       method(...args) {
-        turn();
+        spend();
         const size = typeof this === "string" ? this.length : args.length === 0 ? 0 : sizeOf(args[0]);
         if (size >= 10_000) before(size, bytes);
         return apply(original, this, args);
