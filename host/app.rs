@@ -313,7 +313,11 @@ impl App {
     /// Takes no more work, lets what is under way end within the grace period, closes the databases and gives
     /// the data folder back.
     pub async fn close(&self) {
-        let deadline = Instant::now() + self.settings.stop_grace;
+        self.close_by(Instant::now() + self.settings.stop_grace).await;
+    }
+
+    /// The same, until an instant.
+    pub async fn close_by(&self, deadline: Instant) {
         // The last connection to a database brings its log into the file, and only a writer can.
         self.events.close();
         self.flows.close(deadline).await;

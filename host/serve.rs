@@ -6,8 +6,8 @@ use std::net::SocketAddr;
 use std::os::fd::AsRawFd;
 use std::os::unix::fs::{DirBuilderExt, PermissionsExt};
 use std::path::{Path, PathBuf};
-use std::sync::Arc;
-use std::time::Duration;
+use std::sync::{Arc, OnceLock};
+use std::time::{Duration, Instant};
 
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::{TcpListener, UnixListener};
@@ -41,6 +41,8 @@ const CLEAR_FIRST: Duration = Duration::from_secs(60);
 const CLEAR_EVERY: Duration = Duration::from_secs(600);
 /// Within one lease, a host shows this many times that it lives.
 const BEATS: u32 = 3;
+/// What closing may take in any case, where requests took all of `stop_grace`.
+const CLOSE: Duration = Duration::from_secs(1);
 /// How often the tokens are read again where other hosts change them too.
 const TOKENS_EVERY: Duration = Duration::from_secs(1);
 
@@ -118,8 +120,10 @@ impl Server {
                 http::listen::serve(local, &app, Door::Local, LOCAL_CONNECTIONS, stopped).await;
             }
         };
+        let stopped_at = OnceLock::new();
         let stopping = async {
             stop.await;
+            stopped_at.get_or_init(Instant::now);
             tracing::info!("stopping");
             app.events.end();
             let _nobody_listens = stopper.send(true);
@@ -137,7 +141,9 @@ impl Server {
                 () = show_life(&app), if app.stores.is_shared() => {}
                 () = app.flows.run(&app) => {}
             }
-            app.close().await;
+            // Requests have had of the grace what they needed; a commit takes no second.
+            let until = *stopped_at.get_or_init(Instant::now) + app.settings.stop_grace;
+            app.close_by(until.max(Instant::now() + CLOSE)).await;
             if let Some(exporter) = &mut exporter {
                 exporter.rest().await;
             }

@@ -1,8 +1,11 @@
 //! Databases that are away while something is asked of all.
 
+use std::collections::BTreeMap;
+
 use serde_json::{Value as Json, json};
 
 use crate::failure::{Code, Failure};
+use crate::store::Lost;
 
 /// Plugins whose databases could not be asked, each with why.
 #[derive(Debug, Default)]
@@ -23,6 +26,21 @@ impl Missing {
             }
             found => found.map(Some),
         }
+    }
+
+    /// Notes the databases that are lost, of which no list says anything.
+    ///
+    /// # Errors
+    /// That the database of `only` is one of them.
+    pub fn with_lost(&mut self, lost: BTreeMap<String, Lost>, only: Option<&str>) -> Result<(), Failure> {
+        for (file, lost) in lost {
+            let plugin = file.strip_suffix(".db").unwrap_or(&file);
+            if only.is_none_or(|only| only == plugin) {
+                let failure = Failure::new(Code::Unavailable, lost.to_string());
+                self.without::<()>(plugin, Err(failure), only.is_some())?;
+            }
+        }
+        Ok(())
     }
 
     /// Why an answer that rests on all of them cannot be given.

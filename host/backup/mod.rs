@@ -119,7 +119,7 @@ pub fn databases(data: &Path) -> io::Result<Vec<(String, PathBuf)>> {
     for entry in fs::read_dir(data)? {
         let entry = entry?;
         let name = entry.file_name().to_string_lossy().into_owned();
-        if is_database(&name) && entry.file_type()?.is_file() {
+        if is_database(&name) && entry.path().is_file() {
             found.push((name, entry.path()));
         }
     }

@@ -19,7 +19,7 @@ use crate::plugin::is_id;
 use crate::store::host_db::HostDb;
 use crate::store::moving::{self, HOST};
 use crate::store::postgres::{Limits, Server};
-use crate::store::sqlite::known;
+use crate::store::sqlite::{files, known};
 use crate::store::{Database, StoreError, Stores};
 use crate::transfer::{Copy, CopyError, Report};
 
@@ -222,6 +222,7 @@ fn adopt(args: &AdoptArgs, settings: &Settings) -> Result<(), Fail> {
         if let Database::Sqlite(path) = &database
             && !path.exists()
         {
+            files::refuse_log_alone(path)?;
             known::forget(path)?;
         }
         let _infallible = writeln!(told, "{plugin}: the next start takes what is in {}", database.place());

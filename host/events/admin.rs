@@ -165,6 +165,8 @@ pub async fn list(app: &Arc<App>, selection: &Selection) -> Result<Json, Failure
         }
     };
     let (mut found, mut cursor, mut missing) = (Vec::new(), None, Missing::default());
+    let of = app.clone();
+    missing.with_lost(blocking(move || of.stores.lost()).await??, selection.plugin.as_deref())?;
     for name in databases(app).await?.into_iter().filter(|name| *name >= from) {
         let begins = if name == from { std::mem::take(&mut after) } else { 0 };
         let Some(selected) = selection.for_plugin(&name)? else { continue };

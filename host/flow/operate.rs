@@ -85,6 +85,7 @@ fn page(app: &App, query: &Query, plugins: Vec<String>, cursor: Option<Cursor>, 
     let most = usize::try_from(limit).unwrap_or(100);
     let (from, mut before) = cursor.map_or((String::new(), None), |cursor| (cursor.plugin, cursor.before));
     let (mut next, mut missing) = (None, Missing::default());
+    missing.with_lost(app.stores.lost()?, query.plugin.as_deref())?;
     for plugin in plugins.into_iter().filter(|plugin| *plugin >= from) {
         let before = if plugin == from { before.take() } else { None };
         if found.len() >= most {

@@ -151,7 +151,10 @@ impl Reload<'_> {
         let most = thread::available_parallelism().map_or(1, NonZero::get).min(LOADERS).min(folders.len());
         let mut loaded = thread::scope(|scope| {
             let loader = || thread::Builder::new().name("loader".to_owned()).stack_size(STACK);
-            let loaders = (0..most).map(|_| loader().spawn_scoped(scope, work)).collect::<Result<Vec<_>, _>>()?;
+            let first = loader().spawn_scoped(scope, work)?;
+            // Where there is no room for more of them, fewer do.
+            let more = (1..most).map_while(|_| loader().spawn_scoped(scope, work).ok());
+            let loaders: Vec<_> = std::iter::once(first).chain(more).collect();
             let join = |loading: ScopedJoinHandle<'_, Vec<_>>| {
                 loading.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
             };

@@ -224,8 +224,15 @@ impl<'a> VisitMut<'a> for Marker<'a> {
         };
         walk_mut::walk_expression(self, it);
         self.made += weight;
-        // Not a call: in `a?.f().x` a missing `a` ends all of it.
-        let row = self.made >= ROW && weight > 0 && !matches!(it, Expression::CallExpression(_));
+        // Not a call: in `a?.f().x` a missing `a` ends all of it. Nor what has its name from where it stands.
+        let takes_none = matches!(
+            it,
+            Expression::CallExpression(_)
+                | Expression::FunctionExpression(_)
+                | Expression::ArrowFunctionExpression(_)
+                | Expression::ClassExpression(_)
+        );
+        let row = self.made >= ROW && weight > 0 && !takes_none;
         if row {
             self.made = 0;
         }

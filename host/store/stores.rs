@@ -234,7 +234,7 @@ impl Stores {
             let name = entry.file_name();
             let id = name.to_str().and_then(|name| name.strip_suffix(".db")).filter(|id| *id != "host" && is_id(id));
             if let Some(id) = id
-                && entry.file_type().map_err(unread)?.is_file()
+                && entry.path().is_file()
             {
                 plugins.push(id.to_owned());
             }

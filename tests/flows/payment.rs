@@ -95,6 +95,9 @@ fn payment_that_was_cancelled_is_resolved_by_hand_and_no_other() {
         assert_eq!((early.status, early.error()), (409, "PAYMENT_UNDER_WAY".to_owned()), "it could still charge");
         let named = Named { workflow_id: format!("order-payment-{id}"), ..Named::default() };
         host.block_on(operate::change(&host.app, operate::Verb::Cancel, named)).unwrap();
+        let soon = resolve("soon");
+        assert_eq!((soon.status, soon.error()), (409, "PAYMENT_UNDER_WAY".to_owned()), "a try may be on its way");
+        host.clock.advance(30_000);
         assert_eq!(resolve("now").data()["status"], if charged { "paid" } else { "open" });
         assert_eq!(look(&host, &id)["charging_cents"], Json::Null);
         let again = resolve("again");

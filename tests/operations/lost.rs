@@ -309,3 +309,101 @@ fn unknown_name_in_the_environment_is_told() {
     let ended = run(command);
     assert!(ended.code == Some(2) && ended.err.contains("did you mean ONCEHOST_LISTEN?"), "{ended:?}");
 }
+
+/// A plugin without tables, so that its first calls find no database.
+const BARE: [(&str, &str); 3] = [
+    ("bare/plugin.json", r#"{ "id": "bare", "version": "1.0.0" }"#),
+    ("bare/handlers/look.ts", "export const config = { kind: 'read' }\nexport function handle() { return 1 }"),
+    ("bare/handlers/write.ts", "export function handle() { return 2 }"),
+];
+
+#[test]
+fn first_calls_that_come_at_once_find_one_database() {
+    for _ in 0..5 {
+        let folders = Folders::new(BARE);
+        let host = folders.dev();
+        std::thread::scope(|scope| {
+            for caller in 0..12 {
+                let (host, action) = (&host, if caller % 3 == 0 { "write" } else { "look" });
+                scope.spawn(move || {
+                    let answer = match action {
+                        "look" => host.post_to("/plugins/bare/invoke/look", "{}"),
+                        _ => host.post("bare", action, &format!("k{caller}"), "{}"),
+                    };
+                    assert_eq!(answer.status, 200, "{}", answer.body);
+                });
+            }
+        });
+        assert!(host.terminate().success());
+    }
+}
+
+#[test]
+fn nothing_is_written_to_a_file_that_was_taken_away_and_one_put_back_is_used() {
+    let folders = used();
+    let names = ["shop.db", "shop.db-wal", "shop.db-shm"];
+    let aside = folders.data().with_file_name("aside");
+    fs::create_dir(&aside).unwrap();
+    fs::copy(folders.data().join("shop.db"), aside.join("kept.db")).unwrap();
+    let host = folders.dev();
+    host.post("shop", "add", "b", &body("b")).data();
+    names.iter().for_each(|name| fs::rename(folders.data().join(name), aside.join(name)).unwrap());
+    let lost = host.post("shop", "add", "c", &body("c"));
+    assert_eq!((lost.status, lost.error()), (503, "UNAVAILABLE".to_owned()));
+    fs::copy(aside.join("kept.db"), folders.data().join("shop.db")).unwrap();
+    host.post("shop", "add", "c", &body("c")).data();
+    assert!(host.post("shop", "add", "a", &body("a")).replayed, "what was kept is known");
+    assert!(host.terminate().success());
+    let host = folders.dev();
+    assert!(host.post("shop", "add", "c", &body("c")).replayed, "and what was acknowledged since");
+}
+
+#[test]
+fn log_without_its_database_is_not_given_to_a_new_one() {
+    let folders = used();
+    let mut host = folders.dev();
+    host.post("shop", "add", "b", &body("b")).data();
+    host.kill();
+    let file = folders.data().join("shop.db");
+    fs::remove_file(&file).unwrap();
+    let refused = run(folders.command(&["store", "adopt", "shop"]));
+    assert!(refused.sentence(1).contains("shop.db-wal is there without its database"), "{refused:?}");
+    fs::rename(folders.data().join("shop.db-wal"), folders.data().join("shop.db-wal.old")).unwrap();
+    let _ = fs::remove_file(folders.data().join("shop.db-shm"));
+    assert_eq!(run(folders.command(&["store", "adopt", "shop"])).code, Some(0));
+    let host = folders.dev();
+    assert!(!host.post("shop", "add", "a", &body("a")).replayed, "it began anew");
+}
+
+#[test]
+fn database_behind_a_link_is_a_part_of_the_backup() {
+    let folders = used();
+    let (file, big) = (folders.data().join("shop.db"), folders.data().with_file_name("big.db"));
+    fs::rename(&file, &big).unwrap();
+    std::os::unix::fs::symlink(&big, &file).unwrap();
+    let copy = folders.data().with_file_name("copy").display().to_string();
+    let taken = run(folders.command(&["backup", &copy]));
+    assert!(taken.code == Some(0) && Path::new(&copy).join("shop.db").exists(), "{taken:?}");
+}
+
+#[test]
+fn database_of_a_newer_version_is_not_read_either() {
+    let folders = Folders::new(BARE);
+    let host = folders.dev();
+    host.post("bare", "write", "a", "{}").data();
+    assert!(host.terminate().success());
+    folders.database("bare").pragma_update(None, "user_version", 999).unwrap();
+    let host = folders.dev();
+    let answer = host.post_to("/plugins/bare/invoke/look", "{}");
+    assert_eq!((answer.status, answer.error()), (503, "UNAVAILABLE".to_owned()));
+}
+
+#[test]
+fn lists_name_a_database_that_is_lost() {
+    let folders = used();
+    remove(&folders.data(), "shop.db");
+    for command in [["events", "dead", "--json"], ["flow", "list", "--json"]] {
+        let listed = run(folders.command(&command));
+        assert!(listed.code == Some(1) && listed.out.contains(r#""plugin": "shop""#), "{listed:?}");
+    }
+}

@@ -14,10 +14,10 @@ mod cost;
 
 use cost::{Atom, Cost, Frame, Kind};
 
-/// What is put before and behind an atom, so that each turn of it is counted. Texts that no author writes by himself:
-/// the prelude takes them out of what a script sees as `source`.
-pub const OPENS: &str = "(?:(?:)";
-pub const CLOSES: &str = "(?:){2})";
+/// What is put before and behind an atom, so that each turn of it is counted. Both hold a part that matches always and
+/// that nobody writes, nor makes by joining patterns: the prelude takes them out of what a script sees as `source`.
+pub const OPENS: &str = "(?:(?:(?:(?:){0}){0}){0}";
+pub const CLOSES: &str = "(?:(?:(?:){0}){0}){0}(?:){2})";
 
 /// Comparisons of single characters that may follow each other.
 const MOST_STEPS: u64 = 20_000;

@@ -63,7 +63,18 @@
     hidden(prototype, `get${field}`, prototype[`getUTC${field}`]);
     if (field !== "Day") hidden(prototype, `set${field}`, prototype[`setUTC${field}`]);
   }
-  const { getTime, toUTCString, getUTCFullYear } = prototype;
+  const { getTime, toUTCString, getUTCFullYear, setUTCFullYear } = prototype;
+  hidden(prototype, "getYear", {
+    getYear() {
+      return apply(getUTCFullYear, this, []) - 1900;
+    },
+  }.getYear);
+  hidden(prototype, "setYear", {
+    setYear(year) {
+      const whole = Math.trunc(year);
+      return apply(setUTCFullYear, this, [whole >= 0 && whole <= 99 ? 1900 + whole : whole]);
+    },
+  }.setYear);
   const pieces = (date) => {
     const [day, number, month, year, time] = apply(toUTCString, date, []).split(" ");
     return { day: `${day.slice(0, 3)} ${month} ${number} ${year}`, time: `${time} GMT+0000 (Coordinated Universal Time)`, clock: time };

@@ -55,11 +55,22 @@
       return typeof source === "string" ? stoppable(source, flags) : source;
     };
     for (const name of ["match", "matchAll", "search"]) {
+      const symbol = Symbol[name];
       replace(text, name, (original) => ({
         method(given) {
-          const made = typeof given === "string" ? pattern(given, "") : given;
+          const known = given === undefined || given === null || this === undefined || this === null;
+          const how = known ? undefined : given[symbol];
+          if (how === undefined || how === null) {
+            const made = pattern(given, "");
+            turn();
+            return apply(original, this, [made]);
+          }
           turn();
-          return apply(original, this, [made]);
+          if (name === "matchAll" && given[Symbol.match] && !apply(includes, whole(given.flags), ["g"])) {
+            throw new TypeError("matchAll takes a pattern with the flag `g`");
+          }
+          // Called here: asked again, it could be gone, and a text nobody has looked at would be made a pattern.
+          return apply(how, given, [this]);
         },
       }).method);
     }

@@ -71,3 +71,11 @@ fn random_identifiers_follow_the_seed() {
     let first = bench.handle(draw).unwrap();
     assert_eq!(bench.handle(draw).unwrap(), first);
 }
+
+#[test]
+fn years_of_two_digits_are_those_of_utc() {
+    let date = "const d = new Date(Date.UTC(2023, 11, 31, 23)); const two = new Date(0); two.setYear(99)";
+    let body =
+        format!("() => {{ {date}; return [d.getYear(), two.toISOString(), new Date(NaN).getYear()].map(String) }}");
+    assert_eq!(once(&body).unwrap(), r#"["123","1999-01-01T00:00:00.000Z","NaN"]"#);
+}

@@ -97,7 +97,7 @@ impl Tx {
             let (locked, entered, found, began) = tokio::join!(
                 biased;
                 client.query(&lock, &of),
-                self.enter(client, slot.is_alone()),
+                self.enter(client),
                 client.query(&select, &which),
                 client.batch_execute(self.begin_text(slot))
             );

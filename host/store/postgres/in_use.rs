@@ -17,12 +17,9 @@ pub(super) fn lock(plugin: &str) -> i64 {
 }
 
 impl Tx {
-    /// Takes the lock on a connection, outside of any transaction, and gives the version of the tables. `alone`: nobody
-    /// else has it then, as while tables are changed.
-    pub(super) async fn enter(&self, client: &Object, alone: bool) -> Result<i64, Error> {
-        let plugin = &self.shared.plugin;
-        let shared = if alone { "" } else { "_shared" };
-        let lock = format!("SELECT pg_advisory_lock{shared}({})", lock(plugin));
+    /// Takes the lock on a connection, outside of any transaction, and gives the version of the tables.
+    pub(super) async fn enter(&self, client: &Object) -> Result<i64, Error> {
+        let lock = format!("SELECT pg_advisory_lock_shared({})", lock(&self.shared.plugin));
         let version = format!("SELECT coalesce(max(version), 0) FROM {}", self.shared.table("_oncehost_schema"));
         let (lock, version) = (client.prepare_cached(&lock).await?, client.prepare_cached(&version).await?);
         let (locked, version) = tokio::join!(biased; client.query(&lock, &[]), client.query_one(&version, &[]));
@@ -44,7 +41,7 @@ impl Tx {
         let Some(client) = &slot.client else { return Err(gone()) };
         let entered = self.wait(async {
             let (entered, began) =
-                tokio::join!(biased; self.enter(client, slot.is_alone()), client.batch_execute(self.begin_text(slot)));
+                tokio::join!(biased; self.enter(client), client.batch_execute(self.begin_text(slot)));
             began.and(entered)
         });
         match entered {

@@ -36,7 +36,7 @@ pub fn find(tx: &Tx, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
         return Err(gone());
     }
     tx.connected(&mut slot)?;
-    let (begins, alone) = (tx.begin_text(&slot), slot.is_alone());
+    let begins = tx.begin_text(&slot);
     let Some(client) = &slot.client else { return Err(gone()) };
     let select = format!(
         "SELECT request_hash, transient, fields, reply, committed_at FROM {} \
@@ -58,7 +58,7 @@ pub fn find(tx: &Tx, id: &KeyId) -> Result<Option<KeyRecord>, StoreError> {
             biased;
             set(shorter.as_ref()),
             client.query(&lock, &lock_params),
-            tx.enter(client, alone),
+            tx.enter(client),
             client.query_opt(&select, &key),
             set(shorter.as_ref().map(|_| &usual)),
             client.batch_execute(begins)

@@ -52,8 +52,7 @@ const CACHED_PARAMS: usize = 64;
 /// How long past a run's end its last query may take to be stopped.
 const GRACE: Duration = Duration::from_millis(200);
 
-/// Tries of a transaction that run beside others. Those behind them run alone: rows that are not the same lie on the same
-/// pages of indexes, on which Postgres sees transactions in each other's way that are not.
+/// Tries of a transaction that only reads, after which it waits for a moment at which it can run into nobody.
 const BESIDE: u32 = 12;
 
 /// What lets go of the locks of keys, when their transaction has ended.
@@ -226,8 +225,8 @@ impl Hold<'_> {
 }
 
 impl Slot {
-    /// Whether it runs while no other invocation does.
-    fn is_alone(&self) -> bool {
+    /// Whether it has run into others often enough.
+    fn is_patient(&self) -> bool {
         self.tries >= BESIDE
     }
 
@@ -331,8 +330,7 @@ impl Tx {
         match self.shared.access {
             Access::Write if slot.loose => "BEGIN ISOLATION LEVEL READ COMMITTED",
             Access::Write => "BEGIN ISOLATION LEVEL SERIALIZABLE",
-            // It waits until it can run into nobody.
-            Access::Read if slot.is_alone() => "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY DEFERRABLE",
+            Access::Read if slot.is_patient() => "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY DEFERRABLE",
             Access::Read => "BEGIN ISOLATION LEVEL SERIALIZABLE READ ONLY",
         }
     }

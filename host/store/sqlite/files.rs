@@ -2,8 +2,9 @@
 
 use std::fs::{self, File, OpenOptions};
 use std::io;
-use std::os::unix::fs::OpenOptionsExt;
+use std::os::unix::fs::{MetadataExt, OpenOptionsExt};
 use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use rusqlite::Connection;
 
@@ -20,6 +21,13 @@ pub fn create(path: &Path) -> io::Result<File> {
 /// Makes a database beside its place, with what `open` does to it, and then puts it there whole. So an empty file in its
 /// place is never one that was about to be made.
 pub(super) fn make(path: &Path, open: impl FnOnce(&Path) -> Result<Connection, StoreError>) -> Result<(), StoreError> {
+    // The threads of a plugin may all want it at once.
+    static MAKING: Mutex<()> = Mutex::new(());
+    let _alone = MAKING.lock().unwrap_or_else(PoisonError::into_inner);
+    if path.exists() {
+        return Ok(());
+    }
+    refuse_log_alone(path)?;
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let fresh = path.with_file_name(format!(".{name}.new"));
     moving::remove(&fresh)?;
@@ -51,6 +59,11 @@ pub(super) fn no_room(path: &Path) -> bool {
     rustix::fs::statvfs(folder).is_ok_and(|disk| disk.f_bavail.saturating_mul(disk.f_frsize) < LEAST_ROOM)
 }
 
+/// Which file is at a path: its number, or 0 where there is none.
+pub(super) fn inode(path: &Path) -> u64 {
+    fs::metadata(path).map_or(0, |file| file.ino())
+}
+
 /// Whether a file has lost what it held.
 pub(super) fn is_empty(path: &Path) -> bool {
     fs::metadata(path).is_ok_and(|file| file.is_file() && file.len() == 0)
@@ -72,9 +85,25 @@ pub fn refuse_empty(path: &Path) -> Result<(), StoreError> {
     )))
 }
 
-/// The log of the database at a path; SQLite makes it with the first connection and takes it away with the last.
+/// Refuses the log of a database that is gone: a new one in its place would be given what the old one's log says.
+///
+/// # Errors
+/// [`StoreError::Unavailable`] with what to do.
+pub fn refuse_log_alone(path: &Path) -> Result<(), StoreError> {
+    let log = log_of(path);
+    if path.exists() || !log.exists() {
+        return Ok(());
+    }
+    let (path, log) = (path.display(), log.display());
+    Err(StoreError::Unavailable(format!(
+        "{log} is there without its database {path}: put the database back beside it; to begin anew, move the log away \
+         (mv {log} {log}.old)"
+    )))
+}
+
+/// The log of the database at a path, or at the place that a link leads to; SQLite makes it with the first connection and takes it away with the last.
 pub(super) fn log_of(path: &Path) -> PathBuf {
-    let mut log = path.as_os_str().to_owned();
+    let mut log = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()).into_os_string();
     log.push("-wal");
     log.into()
 }

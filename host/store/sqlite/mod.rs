@@ -213,6 +213,8 @@ pub struct Shared {
     connection: Mutex<Connection>,
     generation: AtomicU64,
     path: PathBuf,
+    /// Which file is open.
+    inode: AtomicU64,
     access: Access,
     /// When the query that runs now is stopped: microseconds since `epoch`, `u64::MAX` for never.
     stop_query: Arc<AtomicU64>,
@@ -235,6 +237,7 @@ impl Shared {
             connection: Mutex::new(connection),
             generation: AtomicU64::new(0),
             path: path.to_owned(),
+            inode: AtomicU64::new(files::inode(path)),
             access,
             stop_query,
             epoch,
@@ -270,12 +273,22 @@ impl Shared {
         Ok(usize::try_from(version.map_err(|error| fault(&error))?) == Ok(HOST_TABLES.len()))
     }
 
+    /// Sees that the file which is open is the one that is there: what is written to one that was taken away, or replaced,
+    /// is lost with it. One in its place is opened.
+    ///
+    /// # Errors
+    /// As [`Shared::open`], also where it is gone.
+    fn follow_file(&self) -> Result<(), StoreError> {
+        if files::inode(&self.path) == self.inode.load(Ordering::Relaxed) { Ok(()) } else { self.reopen() }
+    }
+
     /// Replaces the connection by a new one, after an error that leaves it in doubt.
     ///
     /// # Errors
     /// As [`Shared::open`].
     pub fn reopen(&self) -> Result<(), StoreError> {
         let mut fresh = open(&self.path, self.access)?;
+        self.inode.store(files::inode(&self.path), Ordering::Relaxed);
         watch_queries(&mut fresh, self.epoch, &self.stop_query);
         *self.lock() = fresh;
         Ok(())
@@ -329,6 +342,7 @@ fn open(path: &Path, access: Access) -> Result<Connection, StoreError> {
             let reader = open_reader(path)?;
             let found: rusqlite::Result<i64> = reader.pragma_query_value(None, "user_version", |row| row.get(0));
             let found = found.map_err(|error| opening(path, &error))?;
+            refuse_newer(path, found, HOST_TABLES.len())?;
             if usize::try_from(found).is_ok_and(|found| found < HOST_TABLES.len()) {
                 // An older version left it; what only reads expects the newest tables too.
                 drop(open_writer(path)?);

@@ -11,7 +11,7 @@ use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 use super::copy::open_alone;
 use super::records::cell;
 use super::tx::Marks;
-use super::{Access, HOST_TABLES, Shared, StoreError, Tx, fault, host_db, open_versioned, opening, rows};
+use super::{Access, HOST_TABLES, Shared, StoreError, Tx, fault, files, host_db, open_versioned, opening, rows};
 use crate::query::Cell;
 use crate::schema::{ColumnType, HOST_PREFIX, ddl};
 use crate::store::moving::{COLUMNS, Found, Mark, NOT_COPIED, Shape, TABLE, is_beside};
@@ -66,6 +66,7 @@ pub fn open(path: &Path, host: bool) -> Result<Arc<Shared>, StoreError> {
         connection: Mutex::new(connection),
         generation: AtomicU64::new(0),
         path: path.to_owned(),
+        inode: AtomicU64::new(files::inode(path)),
         access: Access::Write,
         stop_query: Arc::new(AtomicU64::new(u64::MAX)),
         epoch: Instant::now(),

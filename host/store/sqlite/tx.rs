@@ -61,6 +61,7 @@ impl Tx {
     /// # Errors
     /// When the database fails, or another process holds its lock for too long.
     pub fn begin(shared: &Arc<Shared>) -> Result<Self, StoreError> {
+        shared.follow_file()?;
         let connection = shared.lock();
         if !connection.is_autocommit() {
             // Left by an error between BEGIN and COMMIT; nothing in it was answered.
@@ -79,6 +80,7 @@ impl Tx {
     /// # Errors
     /// When the database fails.
     pub fn begin_read(&self) -> Result<(), StoreError> {
+        self.shared.follow_file()?;
         let connection = self.shared.lock();
         connection.execute_batch("BEGIN").map_err(|error| fault(&error))?;
         self.shared.see_tables(&connection)

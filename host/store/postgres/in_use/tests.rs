@@ -3,7 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use super::super::{BESIDE, Limits, Server, Shared};
+use super::super::{Limits, Server, Shared};
 use super::*;
 use crate::schema::parse;
 use crate::store::{self, Fate, tables};
@@ -88,30 +88,4 @@ fn tables_are_not_changed_while_somebody_writes_by_their_form() {
         tx.commit().unwrap();
     });
     assert_eq!(Tx::begin(&other, false).query("SELECT z FROM shop.t", &[]).unwrap().len(), 1);
-}
-
-#[test]
-fn who_ran_into_others_time_and_again_runs_alone() {
-    let [one, other] = hosts();
-    bring(&one, OLD);
-    for number in 0..=BESIDE {
-        let alone = number == BESIDE;
-        let tx = assuming(&one, 1, number > 0);
-        tx.execute("SELECT 1").unwrap();
-        assert_eq!(locks(&one, "granted AND mode = 'ExclusiveLock'"), i64::from(alone), "{number}");
-        std::thread::scope(|scope| {
-            let beside = scope.spawn(|| {
-                let tx = assuming(&other, 1, false);
-                tx.execute(INSERT).unwrap();
-                tx.undo();
-            });
-            while alone && locks(&one, "NOT granted") == 0 {
-                assert!(!beside.is_finished(), "another one ran beside it");
-            }
-            if !alone {
-                beside.join().unwrap();
-            }
-            tx.undo();
-        });
-    }
 }

@@ -15,6 +15,9 @@ export const config = {
   },
 } satisfies ActionConfig
 
+/** Longer than one try of the charge takes: it may have been sent before the workflow was cancelled. */
+const CHARGE_MS = 30_000
+
 interface Outcome {
   order_id: string
   status: string
@@ -32,6 +35,13 @@ export function handle({ order_id, charged }: { order_id: string; charged: boole
       'PAYMENT_UNDER_WAY',
       `The payment ${payment.workflowId} is ${payment.status}; retry it (oncehost flow retry), or cancel it first (oncehost flow cancel).`,
       { status: 409, details: { status: payment.status } },
+    )
+  }
+  if (payment !== null && Date.parse(ctx.now) - Date.parse(payment.since) < CHARGE_MS) {
+    throw new BizError(
+      'PAYMENT_UNDER_WAY',
+      `The payment ${payment.workflowId} was ${payment.status} a moment ago, and a charge may still be on its way; ask the payment service again in ${CHARGE_MS / 1000} s.`,
+      { status: 409, details: { status: payment.status, since: payment.since } },
     )
   }
   const { affected } = must(store.update(

@@ -23,5 +23,10 @@ export function handle({ order_id }: { order_id: string }): Started {
   const order = findOrder(order_id)
   const started = must(flow.start('order-payment', order_id, { order_id }))
   if (!started.already && order.status !== 'open') throw notOpen(order_id)
+  if (started.status === 'cancelled' && order.status === 'open') {
+    throw new BizError('PAYMENT_CANCELLED', `The payment of order ${order_id} was cancelled and is not begun again; take it in hand with orders.pay.`, {
+      status: 409,
+    })
+  }
   return { order_id, workflow_id: started.workflowId, status: started.status }
 }
