@@ -9,7 +9,7 @@ use oxc::ast::ast::{
     Declaration, ExportDefaultDeclarationKind, Expression, ImportDeclarationSpecifier, PropertyKey, Statement,
     TSEnumDeclaration, TSEnumMemberName, TSInterfaceDeclaration, TSSignature, TSTupleElement, TSType,
     TSTypeAliasDeclaration, TSTypeAnnotation, TSTypeName, TSTypeOperatorOperator, TSTypeParameterDeclaration,
-    TSTypeQueryExprName,
+    TSTypeQueryExprName, TSUnionType,
 };
 use oxc::parser::Parser;
 use oxc::span::{GetSpan, SourceType, Span};
@@ -342,7 +342,13 @@ impl Reader<'_> {
     }
 
     fn ty(&self, ty: &TSType<'_>) -> Ty {
-        let doc = self.comments.before_type(ty.span().start);
+        // What stands in front of a union is its first alternative's: narrow all of them by parentheses, or a `|` in front.
+        let begins_with_it =
+            |it: &TSUnionType<'_>| it.types.first().is_some_and(|first| first.span().start == it.span.start);
+        let doc = match ty {
+            TSType::TSUnionType(it) if begins_with_it(it) => Doc::default(),
+            _ => self.comments.before_type(ty.span().start),
+        };
         let mut read = self.bare(ty);
         // A text alone is for readers; what a member is, its own comment says.
         if !doc.tags.is_empty() {
