@@ -134,8 +134,8 @@ async fn pass_on(app: &Arc<App>, name: &str, batch: &[Passing], behind: &mut BTr
     }
     let messages: Vec<Message> = batch.iter().filter_map(|event| event.message.clone()).collect();
     if !messages.is_empty() {
-        let (db, origin, now) = (app.host_db.clone(), name.to_owned(), app.clock.now());
-        let last = blocking(move || db.note(&origin, &messages, now)).await??;
+        let (db, now) = (app.host_db.clone(), app.clock.now());
+        let last = blocking(move || db.note(&messages, now)).await??;
         app.events.heard.send_replace(last);
         app.stores.tell(&Notice::Heard);
     }

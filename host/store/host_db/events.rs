@@ -58,8 +58,6 @@ pub struct Subscribed {
 /// A message to be heard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
-    /// The event's row in its outbox.
-    pub row: i64,
     pub event_id: String,
     pub tenant: String,
     pub topic: String,
@@ -176,14 +174,14 @@ impl HostDb {
         }
     }
 
-    /// Gives messages from the outbox `origin` their positions, once for each event there, and gives the last position there is.
+    /// Gives messages their positions, once for each event, and gives the last position there is.
     ///
     /// # Errors
     /// When the database fails.
-    pub fn note(&self, origin: &str, messages: &[Message], now: Millis) -> Result<i64, StoreError> {
+    pub fn note(&self, messages: &[Message], now: Millis) -> Result<i64, StoreError> {
         match self {
-            HostDb::Sqlite(db) => db.note(origin, messages, now),
-            HostDb::Postgres(db) => db.note(origin, messages, now),
+            HostDb::Sqlite(db) => db.note(messages, now),
+            HostDb::Postgres(db) => db.note(messages, now),
         }
     }
 

@@ -10,13 +10,12 @@ pub(super) const PLUGIN_TABLES: [&str; 4] = [
     include_str!("../../../schema/postgres/0003_owner.sql"),
     include_str!("../../../schema/postgres/0004_details.sql"),
 ];
-const HOST_TABLES: [&str; 6] = [
+const HOST_TABLES: [&str; 5] = [
     include_str!("../../../schema/postgres/host/0001_tokens.sql"),
     include_str!("../../../schema/postgres/host/0002_events.sql"),
     include_str!("../../../schema/postgres/host/0003_hosts.sql"),
     include_str!("../../../schema/postgres/host/0004_places.sql"),
     include_str!("../../../schema/postgres/host/0005_placed.sql"),
-    include_str!("../../../schema/postgres/host/0006_notified.sql"),
 ];
 
 /// The newest version of the host's own tables that is known here: of those that belong to no plugin, or of a plugin's.

@@ -17,12 +17,11 @@ mod placed;
 pub use placed::noted;
 
 /// Its tables, a step a version.
-pub(super) const TABLES: [&str; 5] = [
+pub(super) const TABLES: [&str; 4] = [
     include_str!("../../../schema/sqlite/host/0001_tokens.sql"),
     include_str!("../../../schema/sqlite/host/0002_events.sql"),
     include_str!("../../../schema/sqlite/host/0003_placed.sql"),
     include_str!("../../../schema/sqlite/host/0004_databases.sql"),
-    include_str!("../../../schema/sqlite/host/0005_notified.sql"),
 ];
 
 /// The host's own database. One connection writes; those who only listen have another, and never wait for a disk.

@@ -10,18 +10,17 @@ use crate::store::postgres::{StoreError, get, marks, most, number, number_of, te
 const LAST: &str = "SELECT coalesce(max(position), 0) FROM host.notifications";
 
 impl HostDb {
-    /// Gives messages from the outbox `origin` their positions, once for each event there, and gives the last position there is.
+    /// Gives messages their positions, once for each event, and gives the last position there is.
     ///
     /// # Errors
     /// When the database fails.
-    pub fn note(&self, origin: &str, messages: &[Message], now: Millis) -> Result<i64, StoreError> {
+    pub fn note(&self, messages: &[Message], now: Millis) -> Result<i64, StoreError> {
         // Held until the COMMIT: a lower position never appears after a higher one.
         let lock = ("SELECT pg_advisory_xact_lock($1)", vec![number(number_of(&["oncehost", "positions"]))]);
-        let insert = "INSERT INTO host.notifications (origin, origin_id, event_id, tenant, topic, message, noted_at) \
-                      VALUES ($1, $2, $3, $4, $5, $6, $7) ON CONFLICT (origin, origin_id, event_id) DO NOTHING";
+        let insert = "INSERT INTO host.notifications (event_id, tenant, topic, message, noted_at) \
+                      VALUES ($1, $2, $3, $4, $5) ON CONFLICT (event_id) DO NOTHING";
         let inserts = messages.iter().map(|it| {
-            let texts = [&it.event_id, &it.tenant, &it.topic, &it.message].map(|it| text(it));
-            (insert, [vec![text(origin), number(it.row)], texts.to_vec(), vec![number(now)]].concat())
+            (insert, vec![text(&it.event_id), text(&it.tenant), text(&it.topic), text(&it.message), number(now)])
         });
         let statements = [lock].into_iter().chain(inserts).chain([(LAST, Vec::new())]);
         let gave = self.transact(statements.map(|(sql, params)| (sql.to_owned(), params)).collect())?;

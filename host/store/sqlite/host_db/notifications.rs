@@ -8,18 +8,18 @@ use crate::store::host_db::{Message, Placed};
 use crate::store::sqlite::{StoreError, fault, rows};
 
 impl HostDb {
-    /// Gives messages from the outbox `origin` their positions, once for each event there, and gives the last position there is.
+    /// Gives messages their positions, once for each event, and gives the last position there is.
     ///
     /// # Errors
     /// When the database fails.
-    pub fn note(&self, origin: &str, messages: &[Message], now: Millis) -> Result<i64, StoreError> {
+    pub fn note(&self, messages: &[Message], now: Millis) -> Result<i64, StoreError> {
         self.write(|connection| {
             let mut insert = connection.prepare_cached(
-                "INSERT INTO notifications (origin, origin_id, event_id, tenant, topic, message, noted_at) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (origin, origin_id, event_id) DO NOTHING",
+                "INSERT INTO notifications (event_id, tenant, topic, message, noted_at) VALUES (?1, ?2, ?3, ?4, ?5) \
+                 ON CONFLICT (event_id) DO NOTHING",
             )?;
-            for Message { row, event_id, tenant, topic, message } in messages {
-                insert.execute(params![origin, row, event_id, tenant, topic, message, now])?;
+            for Message { event_id, tenant, topic, message } in messages {
+                insert.execute(params![event_id, tenant, topic, message, now])?;
             }
             last(connection)
         })
