@@ -306,7 +306,7 @@ impl Checks<'_, '_> {
             }
             None => {}
         }
-        if declared {
+        if declared || self.bundle.lacks_handle[action.entry] {
             return;
         }
         let name = &action.name;

@@ -173,11 +173,11 @@ fn is_plain(part: &Json) -> bool {
 }
 
 /// Both of two schemas.
-fn both(first: &Json, second: &Json) -> Json {
-    if first == second || *second == json!({}) {
+pub(super) fn both(first: &Json, second: &Json) -> Json {
+    if first == second || *first == json!(false) || *second == json!({}) {
         return first.clone();
     }
-    if *first == json!({}) { second.clone() } else { json!({ "allOf": [first, second] }) }
+    if *first == json!({}) || *second == json!(false) { second.clone() } else { json!({ "allOf": [first, second] }) }
 }
 
 /// The members of several objects as those of one.

@@ -10,6 +10,7 @@ mod read;
 mod resolve;
 mod rows;
 mod shapes;
+mod signatures;
 mod tags;
 #[cfg(test)]
 mod tests;
@@ -69,11 +70,13 @@ impl Deriver {
     /// What the types of a file's `handle` say.
     pub(super) fn handle(&mut self, path: &Path, shown: &str, source: &str) -> Derived {
         let file = self.files.add(path, shown, source);
-        let Some((home, name)) = self.files.exported(file, "handle") else { return Derived::default() };
-        let Some(signature) = self.files.at(home).functions.get(&name).cloned() else { return Derived::default() };
+        let Some((home, signature)) = self.files.function(file, "handle") else {
+            let unseen = self.files.refused(file, 0, signatures::UNSEEN);
+            return Derived { input: Some(Err(unseen)), ..Derived::default() };
+        };
         let input = signature.takes.map(|parameter| match parameter.ty {
-            Some(ty) => Shapes::new(&mut self.files, &self.tables, Way::In).whole(home, &ty),
-            None => Err(self.files.refused(home, parameter.at, "the first parameter of `handle` has no type")),
+            Ok(ty) => Shapes::new(&mut self.files, &self.tables, Way::In).whole(home, &ty),
+            Err(why) => Err(self.files.refused(home, parameter.at, why)),
         });
         let output = signature.gives.map(|ty| Shapes::new(&mut self.files, &self.tables, Way::Out).whole(home, &ty));
         Derived { input, output, about: signature.doc.text }

@@ -6,17 +6,17 @@ use std::collections::HashMap;
 
 use oxc::allocator::Allocator;
 use oxc::ast::ast::{
-    BindingPattern, Declaration, ExportDefaultDeclarationKind, Expression, FormalParameters, Function,
-    ImportDeclarationSpecifier, PropertyKey, Statement, TSEnumDeclaration, TSEnumMemberName, TSInterfaceDeclaration,
-    TSSignature, TSTupleElement, TSType, TSTypeAliasDeclaration, TSTypeAnnotation, TSTypeName, TSTypeOperatorOperator,
-    TSTypeParameterDeclaration, TSTypeQueryExprName, VariableDeclaration, VariableDeclarationKind,
+    Declaration, ExportDefaultDeclarationKind, Expression, ImportDeclarationSpecifier, PropertyKey, Statement,
+    TSEnumDeclaration, TSEnumMemberName, TSInterfaceDeclaration, TSSignature, TSTupleElement, TSType,
+    TSTypeAliasDeclaration, TSTypeAnnotation, TSTypeName, TSTypeOperatorOperator, TSTypeParameterDeclaration,
+    TSTypeQueryExprName, TSUnionType,
 };
 use oxc::parser::Parser;
 use oxc::span::{GetSpan, SourceType, Span};
 use serde_json::Value as Json;
 
 use super::comments::Comments;
-use super::literals::{constant, literal, literal_type, number_json};
+use super::literals::{literal, literal_type, number_json};
 use super::tags::Doc;
 
 /// A type as the source writes it.
@@ -98,11 +98,14 @@ pub(super) struct Signature {
     pub takes: Option<Parameter>,
     pub gives: Option<Ty>,
     pub doc: Doc,
+    /// The name of which it is another one: `const handle = run`.
+    pub of: Option<String>,
 }
 
 #[derive(Clone, Debug)]
 pub(super) struct Parameter {
-    pub ty: Option<Ty>,
+    /// Or why there is none, in words.
+    pub ty: Result<Ty, &'static str>,
     pub at: u32,
 }
 
@@ -118,6 +121,7 @@ pub(super) struct File {
     pub exports: HashMap<String, String>,
     /// `export { name } from`, and (`None`) `export * from`.
     pub passed_on: Vec<(Option<(String, String)>, String)>,
+    /// Whatever `handle` may be: functions, and constants that may be one.
     pub functions: HashMap<String, Signature>,
     /// Topics of `notify.publish` that are written out.
     pub topics: Vec<String>,
@@ -135,9 +139,9 @@ pub(super) fn file(source: &str) -> File {
     reader.file
 }
 
-struct Reader<'r> {
-    comments: Comments<'r>,
-    file: File,
+pub(super) struct Reader<'r> {
+    pub(super) comments: Comments<'r>,
+    pub(super) file: File,
 }
 
 impl Reader<'_> {
@@ -281,64 +285,14 @@ impl Reader<'_> {
         name
     }
 
-    fn variables(&mut self, variable: &VariableDeclaration<'_>, doc: &Doc) -> Vec<String> {
-        let mut names = Vec::new();
-        for declarator in &variable.declarations {
-            let BindingPattern::BindingIdentifier(id) = &declarator.id else { continue };
-            let name = id.name.to_string();
-            names.push(name.clone());
-            match &declarator.init {
-                Some(Expression::ArrowFunctionExpression(arrow)) => {
-                    let takes = self.takes(&arrow.params);
-                    let gives = arrow.return_type.as_ref().map(|it| self.annotation(it));
-                    self.file.functions.insert(name, Signature { takes, gives, doc: doc.clone() });
-                }
-                Some(Expression::FunctionExpression(function)) => {
-                    let signature = self.function(function, doc.clone());
-                    self.file.functions.insert(name, signature);
-                }
-                Some(value)
-                    if variable.kind == VariableDeclarationKind::Const && declarator.type_annotation.is_none() =>
-                {
-                    if let Some(ty) = constant(value) {
-                        self.file.values.insert(name, ty);
-                    }
-                }
-                Some(_) | None => {}
-            }
-        }
-        names
-    }
-
-    fn function(&self, function: &Function<'_>, doc: Doc) -> Signature {
-        let gives = function.return_type.as_ref().map(|it| self.annotation(it));
-        Signature { takes: self.takes(&function.params), gives, doc }
-    }
-
-    fn takes(&self, parameters: &FormalParameters<'_>) -> Option<Parameter> {
-        let Some(first) = parameters.items.first() else {
-            // `...all` is a parameter, too.
-            return parameters.rest.as_ref().map(|rest| Parameter { ty: None, at: rest.span().start });
-        };
-        let doc = self.comments.before(first.span.start);
-        let mut ty = first.type_annotation.as_ref().map(|it| self.annotation(it));
-        if let Some(ty) = &mut ty {
-            ty.doc.tags.extend(doc.tags);
-        }
-        if let Some(stray) = self.stray(parameters.span) {
-            ty = Some(stray);
-        }
-        Some(Parameter { ty, at: first.span.start })
-    }
-
     /// What a declaration is that holds a comment with tags which nothing hears.
-    fn stray(&self, within: Span) -> Option<Ty> {
+    pub(super) fn stray(&self, within: Span) -> Option<Ty> {
         let what =
             "a comment whose tags stand where they count for nothing; write them in front of the member or the type";
         self.comments.unheard(within).map(|at| other(what, at))
     }
 
-    fn annotation(&self, annotation: &TSTypeAnnotation<'_>) -> Ty {
+    pub(super) fn annotation(&self, annotation: &TSTypeAnnotation<'_>) -> Ty {
         self.ty(&annotation.type_annotation)
     }
 
@@ -388,7 +342,13 @@ impl Reader<'_> {
     }
 
     fn ty(&self, ty: &TSType<'_>) -> Ty {
-        let doc = self.comments.before_type(ty.span().start);
+        // What stands in front of a union is its first alternative's: narrow all of them by parentheses, or a `|` in front.
+        let begins_with_it =
+            |it: &TSUnionType<'_>| it.types.first().is_some_and(|first| first.span().start == it.span.start);
+        let doc = match ty {
+            TSType::TSUnionType(it) if begins_with_it(it) => Doc::default(),
+            _ => self.comments.before_type(ty.span().start),
+        };
         let mut read = self.bare(ty);
         // A text alone is for readers; what a member is, its own comment says.
         if !doc.tags.is_empty() {

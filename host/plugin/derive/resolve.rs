@@ -4,7 +4,7 @@ use std::collections::{HashMap, HashSet};
 use std::path::{Path, PathBuf};
 
 use super::Refused;
-use super::read::{self, File, Named, Ty};
+use super::read::{self, File, Named, Signature, Ty};
 use crate::plugin::resolve::Resolver;
 
 /// Files that were read, by index.
@@ -128,6 +128,34 @@ impl Files {
         None
     }
 
+    /// Where that is declared which a file imports under a name, `None` for a whole module.
+    fn imported(&mut self, file: usize, specifier: &str, name: Option<String>) -> Option<(usize, String)> {
+        let target = self.target(file, specifier).ok()?;
+        self.exported(target, &name?)
+    }
+
+    /// The function that a file exports under a name, and the file that it is in. Of names for one another it is what the
+    /// last one of them is that can be followed.
+    pub(super) fn function(&mut self, file: usize, name: &str) -> Option<(usize, Signature)> {
+        let mut place = self.exported(file, name)?;
+        let mut found = self.at(place.0).functions.get(&place.1)?.clone();
+        let mut seen = HashSet::new();
+        while let Some(of) = found.of.clone()
+            && seen.insert(place.clone())
+        {
+            let next = match self.at(place.0).imports.get(&of).cloned() {
+                Some((specifier, there)) => self.imported(place.0, &specifier, there),
+                None => Some((place.0, of)),
+            };
+            let Some(next) = next else { break };
+            let Some(signature) = self.at(next.0).functions.get(&next.1).cloned() else { break };
+            let doc = if found.doc.text.is_empty() { signature.doc } else { found.doc };
+            found = Signature { doc, ..signature };
+            place = next;
+        }
+        Some((place.0, found))
+    }
+
     /// What a type's name means in a file; `A.B` is a member of an enum or of a namespace import.
     pub(super) fn find(&mut self, file: usize, name: &str) -> Found {
         if let Some(named) = self.at(file).types.get(name) {
@@ -165,8 +193,7 @@ impl Files {
             return Some((file, ty.clone()));
         }
         let (specifier, there) = self.at(file).imports.get(name).cloned()?;
-        let target = self.target(file, &specifier).ok()?;
-        let (home, local) = self.exported(target, &there?)?;
+        let (home, local) = self.imported(file, &specifier, there)?;
         self.at(home).values.get(&local).map(|ty| (home, ty.clone()))
     }
 }

@@ -113,11 +113,9 @@ impl<'s> Shapes<'s> {
                 return self.refuse(file, ty.at, "JSON has no bigint: take a string, and make it one with BigInt(…)");
             }
             Kind::Undefined => {
-                return self.refuse(
-                    file,
-                    ty.at,
-                    "JSON has no undefined here: write `name?: type` for what may be missing, and null for nothing",
-                );
+                let text =
+                    "JSON has no undefined here: write `name?: type` for what may be missing, and null for nothing";
+                return self.refuse(file, ty.at, text);
             }
             Kind::Literal(Json::Null) => typed("null"),
             Kind::Literal(value) => json!({ "const": value }),
@@ -419,7 +417,9 @@ fn defined(ty: &Ty) -> (Option<Ty>, bool) {
         return (None, true);
     }
     let Kind::Union(options) = &ty.kind else { return (Some(ty.clone()), false) };
-    let kept: Vec<Ty> = options.iter().filter(|ty| !matches!(ty.kind, Kind::Undefined)).cloned().collect();
+    // Tags of it would be lost in silence: it stays, and is refused.
+    let goes = |ty: &&Ty| matches!(ty.kind, Kind::Undefined) && ty.doc.tags.is_empty();
+    let kept: Vec<Ty> = options.iter().filter(|ty| !goes(ty)).cloned().collect();
     let undefined = kept.len() < options.len();
     (Some(Ty { kind: Kind::Union(kept), ..ty.clone() }), undefined)
 }

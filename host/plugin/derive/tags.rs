@@ -1,8 +1,8 @@
 //! JSDoc comments: a description, and tags that say more than a type can.
 
-use serde_json::{Map, Value as Json};
+use serde_json::{Map, Value as Json, json};
 
-use super::combine::close;
+use super::combine::{both, close};
 use crate::suggest;
 
 /// What a comment says.
@@ -92,12 +92,16 @@ fn parts(line: &str) -> Vec<&str> {
     for (at, _) in line.match_indices(" @") {
         let word: String = line[at + 2..].chars().take_while(char::is_ascii_alphabetic).collect();
         let free = !line.trim_start().starts_with("@pattern") && !line.trim_start().starts_with("@example");
-        if free && KEYWORDS.iter().any(|(name, ..)| *name == word) {
+        if free && is_known(&word) {
             cuts.push(at + 1);
         }
     }
     cuts.push(line.len());
     cuts.windows(2).map(|pair| line[pair[0]..pair[1]].trim()).filter(|part| !part.is_empty()).collect()
+}
+
+fn is_known(tag: &str) -> bool {
+    KEYWORDS.iter().any(|(known, ..)| *known == tag)
 }
 
 /// Whether a comment says what only some values of a type are.
@@ -126,6 +130,11 @@ pub(super) fn add(doc: &Doc, mut schema: Json) -> Result<Json, String> {
         if example_in_lines && serde_json::from_str::<Json>(text).is_err() {
             continue;
         }
+        // Lines are cut at tags, but for those whose value may hold an `@`.
+        let mut words = text.lines().next().unwrap_or_default().split_whitespace();
+        if let Some(other) = words.find(|word| word.strip_prefix('@').is_some_and(is_known)) {
+            return Err(format!("has the tag `@{name}` with `{other}` in its value: write one tag a line"));
+        }
         let value = value(keyword, *kind, text)?;
         if holds_of.is_empty() {
             let (keyword, value) =
@@ -148,6 +157,10 @@ pub(super) fn add(doc: &Doc, mut schema: Json) -> Result<Json, String> {
         about.insert("description".to_owned(), Json::String(doc.text.clone()));
     }
     if about.is_empty() {
+        return Ok(schema);
+    }
+    // What can never be is no more with a description.
+    if schema == Json::Bool(false) {
         return Ok(schema);
     }
     // `true` with a description is an object, too.
@@ -208,6 +221,9 @@ fn constrain(schema: &mut Json, keyword: &str, value: &Json, holds_of: &[&str]) 
         return done;
     }
     if keyword == "integer" {
+        if *value == Json::Bool(false) {
+            return true;
+        }
         match members.get_mut("type") {
             Some(Json::Array(kinds)) => {
                 kinds.iter_mut().filter(|kind| *kind == "number").for_each(|kind| *kind = "integer".into())
@@ -215,7 +231,35 @@ fn constrain(schema: &mut Json, keyword: &str, value: &Json, holds_of: &[&str]) 
             _ => drop(members.insert("type".to_owned(), Json::from("integer"))),
         }
     } else {
-        members.insert(keyword.to_owned(), value.clone());
+        narrow(members, keyword, value);
     }
     true
+}
+
+/// Adds a keyword to those of a schema; where it is there already, both hold.
+fn narrow(members: &mut Map<String, Json>, keyword: &str, value: &Json) {
+    let Some(before) = members.get(keyword).filter(|before| *before != value) else {
+        members.insert(keyword.to_owned(), value.clone());
+        return;
+    };
+    let larger = value.as_f64() > before.as_f64();
+    let narrower = match keyword {
+        "minLength" | "minimum" | "exclusiveMinimum" | "minItems" | "minProperties" => larger,
+        "maxLength" | "maximum" | "exclusiveMaximum" | "maxItems" | "maxProperties" => !larger,
+        "uniqueItems" => *value == Json::Bool(true),
+        "additionalProperties" => {
+            // Of members that are not named here: a part of its own names none.
+            let both = if *value == Json::Bool(true) { before.clone() } else { both(before, value) };
+            members.insert(keyword.to_owned(), both);
+            return;
+        }
+        _ => {
+            let all = members.entry("allOf").or_insert_with(|| Json::Array(Vec::new()));
+            all.as_array_mut().into_iter().for_each(|all| all.push(json!({ keyword: value })));
+            return;
+        }
+    };
+    if narrower {
+        members.insert(keyword.to_owned(), value.clone());
+    }
 }

@@ -291,6 +291,38 @@ fn handle_without_a_parameter_takes_anything_in_silence() {
 }
 
 #[test]
+fn handle_is_found_through_names_and_assertions() {
+    let lib = "export const far = (input: { a: string }) => 'ran'";
+    for text in [
+        "const impl = (input: { a: string }) => 'ran'\nexport const handle = impl",
+        "function impl(input: { a: string }) {}\nconst other = (impl as any)\nexport { other as handle }",
+        "import { far } from './b'\n/** Ran. */ export const handle = far",
+        "export const handle = ((input: { a: string }) => 'ran') satisfies X",
+        "export const handle = function (input: { a: string }) {} as any",
+    ] {
+        let found = derived(&[("a.ts", text), ("b.ts", lib)]);
+        assert_eq!(found.input.unwrap().unwrap()["required"], json!(["a"]), "{text}");
+        assert_eq!(found.about, if text.contains("Ran.") { "Ran." } else { "" });
+    }
+}
+
+#[test]
+fn handle_that_is_not_seen_as_a_function_is_told_with_the_way_out() {
+    for (text, at) in [
+        ("export const handle = must((input: { a: string }) => 'ran')", "must("),
+        ("const all = { a: (input: string) => 1 }\nexport const handle = all.a", "all.a"),
+        ("let impl = (input: string) => 1\nexport let handle = impl", "impl"),
+        ("const a = handle\nexport const handle = a", ""),
+        ("import impl from 'pkg'\nexport const handle = impl", "impl"),
+        ("export const { handle } = all()", "export"),
+    ] {
+        let why = derived(&[("a.ts", text)]).input.unwrap().unwrap_err();
+        assert!(why.message.contains("write `export function handle(input: …) { … }`"), "{text}: {}", why.message);
+        assert!(why.source[why.offset..].starts_with(at), "{text}: {}", why.offset);
+    }
+}
+
+#[test]
 fn records_of_tables() {
     let import = "import type { NewRow, Row } from '@oncehost/sdk/plugin'";
     let row = output("Row<'camera'>", import);
@@ -333,7 +365,7 @@ fn closed_types_stay_closed_around_what_is_added_to_them() {
 }
 
 /// Whether a value is of a schema.
-fn fits(schema: &Json, value: &Json) -> bool {
+pub(super) fn fits(schema: &Json, value: &Json) -> bool {
     jsonschema::validator_for(schema).unwrap().is_valid(value)
 }
 
@@ -418,7 +450,7 @@ fn types_that_double_end_at_a_number_of_parts() {
 
 /// Values that fit a type, and values that do not.
 #[track_caller]
-fn tells(ty: &str, declarations: &str, good: &[Json], bad: &[Json]) {
+pub(super) fn tells(ty: &str, declarations: &str, good: &[Json], bad: &[Json]) {
     let schema = input(ty, declarations);
     good.iter().for_each(|value| assert!(fits(&schema, value), "{ty}: {value} does not fit {schema}"));
     bad.iter().for_each(|value| assert!(!fits(&schema, value), "{ty}: {value} fits {schema}"));
