@@ -21,7 +21,6 @@ use crate::config::Settings;
 use crate::events;
 use crate::http::{self, Door};
 use crate::ids::SystemIds;
-use crate::store::Notice;
 use crate::trace::Exporter;
 
 /// The name of the local socket in the data folder.
@@ -35,16 +34,9 @@ const LOCAL_CONNECTIONS: usize = 64;
 /// Files that a host must be able to open at a time, and below which it says that they are few.
 const FEWEST_FILES: u64 = 64;
 const MANY_FILES: u64 = 4096;
-/// When expired replies and marks are looked for after the start, and how often then; a call checks its own
-/// record's age by itself.
-const CLEAR_FIRST: Duration = Duration::from_secs(60);
-const CLEAR_EVERY: Duration = Duration::from_secs(600);
-/// Within one lease, a host shows this many times that it lives.
-const BEATS: u32 = 3;
 /// What closing may take in any case, where requests took all of `stop_grace`.
 const CLOSE: Duration = Duration::from_secs(1);
-/// How often the tokens are read again where other hosts change them too.
-const TOKENS_EVERY: Duration = Duration::from_secs(1);
+mod rounds;
 
 /// Opens the data and the plugins with the machine's clock and ids.
 ///
@@ -132,13 +124,13 @@ impl Server {
             let mut exporter = app.exporter();
             tokio::select! {
                 _ = async { tokio::join!(over_tcp, over_local, stopping, events::run(&app)) } => {}
-                () = clear_now_and_then(&app, CLEAR_FIRST, CLEAR_EVERY) => {}
+                () = rounds::clear_now_and_then(&app) => {}
                 () = export(&mut exporter) => {}
                 () = app.auth.keep_fresh() => {}
-                () = follow_tokens(&app), if app.stores.is_shared() => {}
-                () = look_after_others(&app), if app.stores.has_server() => {}
-                () = hear_others(&app) => {}
-                () = show_life(&app), if app.stores.is_shared() => {}
+                () = rounds::follow_tokens(&app), if app.stores.is_shared() => {}
+                () = rounds::look_after_others(&app), if app.stores.has_server() => {}
+                () = rounds::hear_others(&app) => {}
+                () = rounds::show_life(&app), if app.stores.is_shared() => {}
                 () = app.flows.run(&app) => {}
             }
             // Requests have had of the grace what they needed; a commit takes no second.
@@ -154,87 +146,6 @@ impl Server {
         tokio::select! {
             () = all => Ok(()),
             () = hurry => Err(StartError("stopped at once, without waiting for requests under way".to_owned())),
-        }
-    }
-}
-
-/// Clears what is no longer kept under keys, for as long as the host serves.
-async fn clear_now_and_then(app: &Arc<App>, first: Duration, every: Duration) {
-    let mut rounds = tokio::time::interval_at(tokio::time::Instant::now() + first, every);
-    rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        rounds.tick().await;
-        match app.clear_expired().await {
-            Ok((0, 0)) => {}
-            Ok((replies, marks)) => tracing::info!(replies, marks, "cleared what is no longer kept under keys"),
-            Err(failure) => tracing::warn!("clearing of old keys failed and is tried again later: {failure}"),
-        }
-        match events::clear(app).await {
-            Ok(0) => {}
-            Ok(rows) => tracing::info!(rows, "cleared what is no longer kept of events"),
-            Err(failure) => tracing::warn!("clearing of old events failed and is tried again later: {failure}"),
-        }
-    }
-}
-
-/// Looks again and again for events and steps of workflows that other hosts began: where one of these hosts is gone, its
-/// claims run out, and nobody says so.
-async fn look_after_others(app: &Arc<App>) {
-    let mut rounds = tokio::time::interval(app.settings.look_every);
-    rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        rounds.tick().await;
-        let registry = app.registry();
-        let shared = |id: &str| app.database(id).is_shared();
-        let with_flows = registry.plugins.values().filter(|plugin| !plugin.flows.is_empty() && shared(&plugin.id));
-        with_flows.for_each(|plugin| app.flows.nudge(&plugin.id));
-        app.take_placed().await;
-        if let Err(failure) = events::look_after_others(app).await {
-            tracing::warn!("events of other hosts could not be looked for: {failure}");
-        }
-    }
-}
-
-/// Goes to work at once where another host says that there is some.
-async fn hear_others(app: &Arc<App>) {
-    let Some(mut told) = app.stores.listen() else { return std::future::pending().await };
-    while let Some(text) = told.recv().await {
-        match Notice::read(&text) {
-            Some(Notice::Steps(plugin)) => app.flows.nudge(&plugin),
-            Some(Notice::Arrived(plugin)) => app.events.arrived(&plugin),
-            Some(Notice::Heard) => {
-                if let Err(failure) = events::hear(app).await {
-                    tracing::debug!("what another host brought is heard later: {failure}");
-                }
-            }
-            None => {}
-        }
-    }
-    std::future::pending().await
-}
-
-/// Says again and again that this host lives.
-async fn show_life(app: &Arc<App>) {
-    let mut rounds = tokio::time::interval((app.settings.lease / BEATS).max(Duration::from_millis(1)));
-    rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        rounds.tick().await;
-        if let Err(failure) = events::beat(app).await {
-            tracing::warn!("the other hosts could not be told that this one lives: {failure}");
-        }
-    }
-}
-
-/// Reads again and again which tokens there are, for other hosts make and revoke some too.
-async fn follow_tokens(app: &Arc<App>) {
-    let mut rounds = tokio::time::interval(TOKENS_EVERY);
-    rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-    loop {
-        rounds.tick().await;
-        let app = app.clone();
-        let read = tokio::task::spawn_blocking(move || app.auth.tokens.refresh()).await;
-        if let Ok(Err(error)) = read {
-            tracing::warn!(%error, "the tokens could not be read again; those that are known go on counting");
         }
     }
 }
