@@ -13,7 +13,7 @@ export function bodyOf(input: unknown): string {
       return value
     })
   } catch (cause) {
-    throw cause instanceof OncehostError ? cause : new OncehostError('VALIDATION', 'the input is nothing that JSON carries: it holds itself, or a part throws', { cause })
+    throw cause instanceof OncehostError ? cause : new OncehostError('VALIDATION', 'the input is nothing that JSON carries: it holds itself, or throws', { cause })
   }
 }
 

@@ -1,4 +1,5 @@
 import type { Context } from './context.ts'
+import { unavailable } from './errors.ts'
 
 /** The reason of a signal, as `fetch` would throw it. */
 export function reasonOf(signal: AbortSignal): unknown {
@@ -65,7 +66,7 @@ export function limited(signal: AbortSignal | undefined, milliseconds: number): 
   const restart = () => {
     clearTimeout(timer)
     // A longer time than this would fire at once.
-    if (milliseconds < 2 ** 31) timer = setTimeout(() => both.abort(new DOMException('No answer in time.', 'TimeoutError')), milliseconds)
+    if (milliseconds < 2 ** 31) timer = setTimeout(() => both.abort(unavailable('no answer came')), milliseconds)
   }
   restart()
   if (signal?.aborted) follow()

@@ -2,7 +2,7 @@ import { bodyOf, canonical } from './body.ts'
 import { call } from './call.ts'
 import type { Context } from './context.ts'
 import { OncehostError } from './errors.ts'
-import { span } from './patience.ts'
+import { limited, span } from './patience.ts'
 import type { ActionName, Input, InvokeOptions, Output, PluginName } from './index.ts'
 
 /** What keys are kept in: `localStorage`, `sessionStorage`, or anything of that form. */
@@ -67,7 +67,7 @@ const WEEK = 7 * 24 * 3600 * 1000
 
 /** A {@link KeyStore} in a storage of the browser's, or one of that form. */
 export function keyStore(storage: KeyStorage, { scope = '', keepFor = WEEK }: KeyStoreOptions = {}): KeyStore {
-  if (!storage) throw new TypeError('keyStore needs a storage such as localStorage, or anything with its methods')
+  if (!storage) throw new TypeError('keyStore needs a storage such as localStorage')
   // What is compared with no number would let all intents go.
   span('keepFor', keepFor)
   const prefix = `oncehost:${encodeURIComponent(scope)}:`
@@ -87,13 +87,25 @@ export function keyStore(storage: KeyStorage, { scope = '', keepFor = WEEK }: Ke
     }
   }
 
+  /**
+   * The same while no other tab is at this intent, which is waited for no longer than for the call. Where there are no
+   * locks two tabs may be at it: the host then lets one of them do it, and gives the other its reply.
+   */
+  const alone = <T>(ctx: Context, intent: Intent, options?: InvokeOptions): Promise<T> => {
+    const work = () => settle<T>(ctx, intent, options)
+    const locks = (globalThis.navigator as { locks?: Locks } | undefined)?.locks
+    if (!locks) return work()
+    const { signal, end } = limited(options?.signal, options?.deadline ?? ctx.deadline)
+    return locks.request(prefix + intent.key, { signal }, () => (end(), work())).finally(end)
+  }
+
   /** Notes an intent, unless it is noted already. */
   const keep = (intent: Intent) => {
     const there = read(storage.getItem(prefix + intent.key))
     const facts = ({ plugin, action, input }: Intent) => canonical([plugin, action, input])
     if (there === undefined) storage.setItem(prefix + intent.key, JSON.stringify(intent))
     else if (facts(there) !== facts(intent)) {
-      throw new OncehostError('KEY_REUSED', 'an unfinished intent has this key and is another one: resume or forget it, or use a new key for a new intent')
+      throw new OncehostError('KEY_REUSED', 'another unfinished intent has this key: resume or forget it')
     }
   }
 
@@ -105,7 +117,7 @@ export function keyStore(storage: KeyStorage, { scope = '', keepFor = WEEK }: Ke
       const key = options?.idempotencyKey ?? randomKey()
       const intent = { key, plugin, action, input: JSON.parse(bodyOf(input)) as unknown, begun: Date.now() }
       keep(intent)
-      return alone(prefix + key, () => settle(ctx, intent, options))
+      return alone(ctx, intent, options)
     },
     unfinished() {
       const intents: Intent[] = []
@@ -118,7 +130,7 @@ export function keyStore(storage: KeyStorage, { scope = '', keepFor = WEEK }: Ke
       }
       return intents.sort((a, b) => a.begun - b.begun)
     },
-    resume: (ctx, intent, options) => alone(prefix + intent.key, () => settle(ctx, intent, options)),
+    resume: alone,
   }
 }
 
@@ -143,14 +155,5 @@ function randomKey(): string {
 }
 
 interface Locks {
-  request<T>(name: string, work: () => Promise<T>): Promise<T>
-}
-
-/**
- * Does the work while no other tab is at the same intent. Where there are no locks two tabs may be: the host then lets
- * one of them do it, and gives the other its reply.
- */
-function alone<T>(name: string, work: () => Promise<T>): Promise<T> {
-  const locks = (globalThis.navigator as { locks?: Locks } | undefined)?.locks
-  return locks ? locks.request(name, work) : work()
+  request<T>(name: string, options: { signal: AbortSignal }, work: () => Promise<T>): Promise<T>
 }

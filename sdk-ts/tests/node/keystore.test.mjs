@@ -171,6 +171,28 @@ test('two tabs do not work on one intent at the same time', async t => {
   assert.equal(asked[0].key, asked[1].key)
 })
 
+test('another tab that is at an intent is waited for as long as the call may take', async t => {
+  const before = Object.getOwnPropertyDescriptor(globalThis, 'navigator')
+  const locks = memoryLocks()
+  Object.defineProperty(globalThis, 'navigator', { configurable: true, value: { locks } })
+  t.after(() => before ? Object.defineProperty(globalThis, 'navigator', before) : delete globalThis.navigator)
+  const storage = memoryStorage()
+  await reloadedInFlight(storage)
+  const [name] = Array.from({ length: storage.length }, (_, index) => storage.key(index))
+  let done
+  const other = locks.request(name, { signal: new AbortController().signal }, () => new Promise(resolve => { done = resolve }))
+  const { ctx, asked } = calling(answer(1))
+  const keys = keyStore(storage)
+  const [intent] = keys.unfinished()
+  await assert.rejects(keys.resume(ctx, intent, { deadline: 20 }), { code: 'UNAVAILABLE', retryable: true })
+  const why = new Error('enough')
+  await assert.rejects(keys.resume(ctx, intent, { signal: AbortSignal.abort(why) }), why)
+  assert.equal(asked.length, 0)
+  done()
+  await other
+  assert.equal(await keys.resume(ctx, intent), 1)
+})
+
 test('a time to keep that is no number lets nothing go', () => {
   for (const keepFor of [NaN, '7d']) {
     assert.throws(() => keyStore(new Map(), { keepFor }), { name: 'TypeError', message: /keepFor must be a number of milliseconds/ })

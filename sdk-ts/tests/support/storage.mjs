@@ -16,10 +16,15 @@ export function memoryStorage() {
 export function memoryLocks() {
   const last = new Map()
   return {
-    request(name, work) {
-      const turn = (last.get(name) ?? Promise.resolve()).then(work)
+    request(name, { signal }, work) {
+      if (signal.aborted) return Promise.reject(signal.reason)
+      const turn = (last.get(name) ?? Promise.resolve()).then(() => {
+        signal.throwIfAborted()
+        return work()
+      })
       last.set(name, turn.catch(() => {}))
-      return turn
+      const aborted = new Promise((_, reject) => signal.addEventListener('abort', () => reject(signal.reason)))
+      return Promise.race([turn, aborted])
     },
   }
 }
