@@ -234,7 +234,8 @@ impl Source {
 
 /// The keys of a set by which signatures can be checked; others in it are passed over (RFC 7517, section 5).
 fn parse(text: &str) -> Result<Vec<Arc<Key>>, String> {
-    let set: Json = serde_json::from_str(text).map_err(|error| format!("this is not JSON: {error}"))?;
+    let set: Json = serde_json::from_str(text.trim_start_matches('\u{feff}'))
+        .map_err(|error| format!("this is not JSON: {error}"))?;
     let keys = set.get("keys").and_then(Json::as_array).ok_or("this is no set of keys: \"keys\" is missing")?;
     Ok(keys.iter().filter_map(usable).map(Arc::new).collect())
 }

@@ -48,7 +48,7 @@ fn clear(data: &Path, manifest: &Manifest) -> Result<(), BackupError> {
         let name = entry.file_name().to_string_lossy().into_owned();
         if unfinished && (name == RESTORING || manifest.files.iter().any(|file| file.name == name)) {
             left.push(entry.path());
-        } else if !["lock", "oncehost.sock", "lost+found"].contains(&name.as_str()) {
+        } else if !name.starts_with('.') && !["lock", "oncehost.sock", "lost+found"].contains(&name.as_str()) {
             return Err(BackupError(format!(
                 "the data folder {} is not empty ({name} is in it); restore into an empty one with --data DIR, and move \
                  it into place then",

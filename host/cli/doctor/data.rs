@@ -39,8 +39,12 @@ pub(super) fn databases(settings: &Settings, now: Millis) -> (Vec<Finding>, Opti
                 database(&name, &health)
             }
             Err(error) => {
-                let fix = "take that cause away and run this again; nothing says that the file is damaged, so leave it \
-                           where it is";
+                // What its first bytes say, the sentence says already.
+                let fix = if health::glance(&path).is_err() && !error.to_string().contains("newer oncehost") {
+                    RESTORE
+                } else {
+                    "take that cause away and run this again; nothing says that the file is damaged, so leave it where it is"
+                };
                 vec![Finding::fail("database", format!("it could not be looked at: {error}"), fix)]
             }
         };
