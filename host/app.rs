@@ -388,11 +388,8 @@ pub fn refuse_unfinished(data: &Path) -> Result<(), StartError> {
 /// A sentence with the way out.
 pub fn check_beginning(settings: &Settings) -> Result<(), StartError> {
     let data = &settings.data;
-    let has_nothing = |folder: fs::ReadDir| {
-        // With a dot: what a host left that could not begin, and what keeps an empty folder in a repository.
-        let own = |name: &str| name.starts_with('.') || ["lock", "oncehost.sock", "lost+found"].contains(&name);
-        folder.flatten().all(|entry| own(&entry.file_name().to_string_lossy()))
-    };
+    let has_nothing =
+        |folder: fs::ReadDir| folder.flatten().all(|entry| backup::is_no_data(&entry.file_name().to_string_lossy()));
     let is_named = settings.given.iter().any(|(name, from)| *name == "data" && from.starts_with("--"));
     match fs::read_dir(data).map(has_nothing) {
         Ok(true) => Ok(()),

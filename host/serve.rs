@@ -23,6 +23,8 @@ use crate::http::{self, Door};
 use crate::ids::SystemIds;
 use crate::trace::Exporter;
 
+mod rounds;
+
 /// The name of the local socket in the data folder.
 const SOCKET: &str = "oncehost.sock";
 /// The longest path of a Unix socket, in bytes, on every system that has them.
@@ -36,7 +38,6 @@ const FEWEST_FILES: u64 = 64;
 const MANY_FILES: u64 = 4096;
 /// What closing may take in any case, where requests took all of `stop_grace`.
 const CLOSE: Duration = Duration::from_secs(1);
-mod rounds;
 
 /// Opens the data and the plugins with the machine's clock and ids.
 ///

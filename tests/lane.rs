@@ -7,15 +7,12 @@ use std::sync::{Arc, Mutex, mpsc};
 use std::task::Poll;
 use std::time::Duration;
 
-use oncehost::bindings::Scope;
 use oncehost::clock::Millis;
 use oncehost::failure::Failure;
-use oncehost::ids::SystemIds;
 use oncehost::invoke::{Cause, Claim, Invocation, Outcome, Run};
 use oncehost::plugin::Kind;
 use oncehost::script::{EngineLimits, RunLimits};
 use oncehost::store::Tx;
-use oncehost::trace::Origin;
 
 use crate::support::host::Host;
 use crate::support::shop::host as shop;
@@ -74,20 +71,7 @@ fn within(time: Duration, host: &Host, cause: Fake) -> Arc<Invocation> {
         engine: EngineLimits::default(),
         payload_limit: 1 << 20,
         cause: Box::new(cause),
-        scope: Scope {
-            action: "x".to_owned(),
-            user: serde_json::Value::Null,
-            tenant: "dev".to_owned(),
-            operation: "shop/x".to_owned(),
-            key: None,
-            invocation: "i".to_owned(),
-            origin: Origin::default(),
-            now: 0,
-            may_write: true,
-            ids: Arc::new(SystemIds::default()),
-            desk: host.app.flows.desk.clone(),
-            plugin: host.app.registry().plugins["shop"].clone(),
-        },
+        scope: host.scope("shop"),
     })
 }
 
@@ -181,13 +165,13 @@ fn thread_that_breaks_off_after_it_was_relieved_leaves_its_successor_alone() {
     assert_eq!(lane.threads(), 1);
 }
 
-#[test]
-fn closing_lane_hears_of_a_thread_that_breaks_off() {
+/// Closes the lane while a call of that kind is under way, and has the call break off its thread after `meanwhile`.
+fn close_over(kind: Kind, meanwhile: impl AsyncFnOnce(&Host)) {
     let host = shop();
     let lane = host.app.lane("shop");
     let (let_go, broken) = breaking(&host, LONG);
     let closed = host.block_on(async {
-        let mut call = pin!(lane.invoke(broken, Kind::Write, None));
+        let mut call = pin!(lane.invoke(broken, kind, None));
         let far = std::time::Instant::now() + Duration::from_secs(3600);
         let mut close = pin!(lane.close(far));
         poll_fn(|context| {
@@ -196,6 +180,7 @@ fn closing_lane_hears_of_a_thread_that_breaks_off() {
             Poll::Ready(())
         })
         .await;
+        meanwhile(&host).await;
         let_go.send(()).unwrap();
         assert!(call.await.is_err());
         // The bound is for a failure only: it ends long before.
@@ -206,29 +191,17 @@ fn closing_lane_hears_of_a_thread_that_breaks_off() {
 }
 
 #[test]
+fn closing_lane_hears_of_a_thread_that_breaks_off() {
+    close_over(Kind::Write, async |_| {});
+}
+
+#[test]
 fn closing_lane_takes_no_writes_while_a_read_ends() {
-    let host = shop();
-    let lane = host.app.lane("shop");
-    let (let_go, broken) = breaking(&host, LONG);
-    let (_, other) = breaking(&host, LONG);
-    let closed = host.block_on(async {
-        let mut read = pin!(lane.invoke(broken, Kind::Read, None));
-        let far = std::time::Instant::now() + Duration::from_secs(3600);
-        let mut close = pin!(lane.close(far));
-        poll_fn(|context| {
-            assert!(read.as_mut().poll(context).is_pending());
-            assert!(close.as_mut().poll(context).is_pending());
-            Poll::Ready(())
-        })
-        .await;
-        let refused = format!("{:?}", lane.invoke(other, Kind::Write, None).await);
+    close_over(Kind::Read, async |host| {
+        let (_, other) = breaking(host, LONG);
+        let refused = format!("{:?}", host.app.lane("shop").invoke(other, Kind::Write, None).await);
         assert!(refused.contains("shutting down"), "{refused}");
-        let_go.send(()).unwrap();
-        assert!(read.await.is_err());
-        tokio::time::timeout(Duration::from_secs(20), close).await
     });
-    assert!(closed.is_ok(), "told without waiting for the deadline");
-    assert_eq!(lane.threads(), 0);
 }
 
 #[test]

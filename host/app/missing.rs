@@ -33,11 +33,10 @@ impl Missing {
     /// # Errors
     /// That the database of `only` is one of them.
     pub fn with_lost(&mut self, lost: BTreeMap<String, Lost>, only: Option<&str>) -> Result<(), Failure> {
-        for (file, lost) in lost {
-            let plugin = file.strip_suffix(".db").unwrap_or(&file);
+        for (plugin, lost) in lost {
             if only.is_none_or(|only| only == plugin) {
                 let failure = Failure::new(Code::Unavailable, lost.to_string());
-                self.without::<()>(plugin, Err(failure), only.is_some())?;
+                self.without::<()>(&plugin, Err(failure), only.is_some())?;
             }
         }
         Ok(())

@@ -58,7 +58,11 @@ impl Caller {
 /// # Errors
 /// Why they cannot be used.
 pub async fn look_at_keys(settings: &Settings, clock: Arc<dyn Clock>) -> Result<Option<usize>, Unusable> {
-    match Jwt::new(&settings.jwt, clock) {
+    look_at(Jwt::new(&settings.jwt, clock).as_ref()).await
+}
+
+async fn look_at(jwt: Option<&Jwt>) -> Result<Option<usize>, Unusable> {
+    match jwt {
         Some(jwt) => jwt.keys.look().await.map(Some),
         None => Ok(None),
     }
@@ -98,10 +102,7 @@ impl Auth {
     /// # Errors
     /// Why they cannot be used.
     pub async fn look_at_keys(&self) -> Result<Option<usize>, Unusable> {
-        match &self.jwt {
-            Some(jwt) => jwt.keys.look().await.map(Some),
-            None => Ok(None),
-        }
+        look_at(self.jwt.as_ref()).await
     }
 
     /// Whether there are tokens that anybody could call with.

@@ -24,6 +24,11 @@ mod tests;
 pub use restore::{RESTORING, manifest, restore};
 pub use take::{Held, hold};
 
+/// Whether a file in a data folder is no data: what a host makes for its work and left, or what others put into any folder.
+pub fn is_no_data(name: &str) -> bool {
+    name.starts_with('.') || ["lock", "oncehost.sock", "lost+found"].contains(&name)
+}
+
 /// The manifest's name in a backup. It is written last.
 const MANIFEST: &str = "manifest.json";
 /// The form of backups that this version writes, and the newest that it reads.

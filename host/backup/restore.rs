@@ -5,7 +5,7 @@ use std::io::{self, Read};
 use std::os::unix::fs::DirBuilderExt;
 use std::path::Path;
 
-use super::{BackupError, Entry, FORMAT, MANIFEST, Manifest, Progress, force, is_database, through};
+use super::{BackupError, Entry, FORMAT, MANIFEST, Manifest, Progress, force, is_database, is_no_data, through};
 use crate::store::sqlite::files::create;
 
 /// A folder in a data folder into which a restore has begun and not ended. No host starts beside it.
@@ -48,7 +48,7 @@ fn clear(data: &Path, manifest: &Manifest) -> Result<(), BackupError> {
         let name = entry.file_name().to_string_lossy().into_owned();
         if unfinished && (name == RESTORING || manifest.files.iter().any(|file| file.name == name)) {
             left.push(entry.path());
-        } else if !name.starts_with('.') && !["lock", "oncehost.sock", "lost+found"].contains(&name.as_str()) {
+        } else if !is_no_data(&name) {
             return Err(BackupError(format!(
                 "the data folder {} is not empty ({name} is in it); restore into an empty one with --data DIR, and move \
                  it into place then",

@@ -76,7 +76,8 @@ fn sorted(object: &Map<String, Json>) -> Vec<(&String, &Json)> {
     members
 }
 
-fn quote(string: &str, text: &mut String) {
+/// Adds a string with its quotes; what RFC 8259 asks to be escaped is, and nothing else.
+pub fn quote(string: &str, text: &mut String) {
     let plain = |byte: u8| byte >= 0x20 && byte != b'"' && byte != b'\\';
     if string.bytes().all(plain) {
         text.push('"');

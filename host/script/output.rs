@@ -1,7 +1,5 @@
 //! The result of a run as JSON text (spec §4, last point).
 
-use std::fmt::Write as _;
-
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
 use jiff::Timestamp;
@@ -9,6 +7,7 @@ use rquickjs::{Function, Object, Value as JsValue};
 
 use super::values::date;
 use super::walk::{Kind, Step, Trouble, Walk, Walked, name_of};
+use crate::codec::canonical;
 
 /// Writes `value` as `JSON.stringify` would, but refuses what that drops or turns into something else.
 ///
@@ -79,29 +78,10 @@ fn number(walk: &mut Walk<'_, '_>, out: &mut String, number: f64) -> Walked<()> 
 
 /// A JSON string with the escapes that RFC 8259 asks for and no others.
 fn string(walk: &mut Walk<'_, '_>, out: &mut String, text: &str) -> Walked<()> {
-    walk.spend(2)?;
-    out.push('"');
-    let mut rest = text;
-    while let Some(at) = rest.bytes().position(|byte| byte < b' ' || byte == b'"' || byte == b'\\') {
-        let (plain, escaped) = rest.split_at(at);
-        out.push_str(plain);
-        match escaped.as_bytes()[0] {
-            b'"' => out.push_str("\\\""),
-            b'\\' => out.push_str("\\\\"),
-            b'\n' => out.push_str("\\n"),
-            b'\r' => out.push_str("\\r"),
-            b'\t' => out.push_str("\\t"),
-            0x08 => out.push_str("\\b"),
-            0x0c => out.push_str("\\f"),
-            control => {
-                let _ = write!(out, "\\u{control:04x}");
-                walk.spend(5)?;
-            }
-        }
-        rest = &escaped[1..];
-    }
-    out.push_str(rest);
-    out.push('"');
+    // Of what is escaped as six characters one is counted already, as what is escaped as two is.
+    let long = |byte: &u8| *byte < b' ' && !matches!(byte, b'\n' | b'\r' | b'\t' | 0x08 | 0x0c);
+    walk.spend(2 + 5 * text.bytes().filter(long).count())?;
+    canonical::quote(text, out);
     Ok(())
 }
 

@@ -181,7 +181,7 @@ impl Stores {
         self.lost_host_db().map_err(|error| error.to_string())?.map_or(Ok(()), |lost| Err(lost.to_string()))
     }
 
-    /// The plugins' files that are gone from the data folder, by their names.
+    /// The plugins whose files are gone from the data folder.
     ///
     /// # Errors
     /// When `host.db`, which remembers them, cannot be read.
@@ -191,7 +191,8 @@ impl Stores {
             if let Database::Sqlite(path) = self.plugin(&plugin)
                 && !path.exists()
             {
-                lost.insert(format!("{plugin}.db"), known::lost(&path));
+                let what = known::lost(&path);
+                lost.insert(plugin, what);
             }
         }
         Ok(lost)

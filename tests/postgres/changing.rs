@@ -5,17 +5,14 @@ use std::sync::Mutex;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
-use oncehost::bindings::Scope;
 use oncehost::clock::Millis;
 use oncehost::codec::Value;
 use oncehost::config::Store;
 use oncehost::failure::{Code, Failure};
-use oncehost::ids::SystemIds;
 use oncehost::invoke::{Cause, Claim, HostCall, Invocation, InvokeError, Outcome, Run};
 use oncehost::plugin::Kind;
 use oncehost::script::{Binding, EngineLimits, RunLimits};
 use oncehost::store::{Access, Database, Tx, postgres as server, tables};
-use oncehost::trace::Origin;
 use serde_json::json;
 
 use crate::support::host::{Call, Host};
@@ -124,20 +121,7 @@ fn putting(host: &Host) -> Arc<Invocation> {
         engine: EngineLimits::default(),
         payload_limit: 1 << 20,
         cause: Box::new(Looks),
-        scope: Scope {
-            action: "x".to_owned(),
-            user: json!(null),
-            tenant: "dev".to_owned(),
-            operation: "pair/x".to_owned(),
-            key: None,
-            invocation: "i".to_owned(),
-            origin: Origin::default(),
-            now: 0,
-            may_write: true,
-            ids: Arc::new(SystemIds::default()),
-            desk: host.app.flows.desk.clone(),
-            plugin: host.app.registry().plugins["pair"].clone(),
-        },
+        scope: host.scope("pair"),
     })
 }
 

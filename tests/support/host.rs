@@ -5,6 +5,7 @@ use std::sync::Arc;
 use std::thread::JoinHandle;
 
 use oncehost::app::App;
+use oncehost::bindings::Scope;
 use oncehost::clock::ManualClock;
 use oncehost::config::{Settings, Store};
 use oncehost::failure::{Code, Failure};
@@ -12,6 +13,7 @@ use oncehost::http::admin::{self, SchemaRequest, SchemaVerb};
 use oncehost::ids::SystemIds;
 use oncehost::serve::Server;
 use oncehost::store::Database;
+use oncehost::trace::Origin;
 use serde_json::Value as Json;
 use tempfile::TempDir;
 use tokio::runtime::Runtime;
@@ -132,6 +134,24 @@ impl Host {
         if let Some((stop, thread)) = self.running.take() {
             let _ = stop.send(());
             thread.join().unwrap();
+        }
+    }
+
+    /// Where an invocation runs that a test makes itself: nobody's, under no key.
+    pub fn scope(&self, plugin: &str) -> Scope {
+        Scope {
+            action: "x".to_owned(),
+            user: Json::Null,
+            tenant: "dev".to_owned(),
+            operation: format!("{plugin}/x"),
+            key: None,
+            invocation: "i".to_owned(),
+            origin: Origin::default(),
+            now: 0,
+            may_write: true,
+            ids: Arc::new(SystemIds::default()),
+            desk: self.app.flows.desk.clone(),
+            plugin: self.app.registry().plugins[plugin].clone(),
         }
     }
 

@@ -28,7 +28,9 @@ pub(super) fn databases(settings: &Settings, now: Millis) -> (Vec<Finding>, Opti
     // What keeps one from being looked at is said of it.
     if let Ok(stores) = Stores::new(settings) {
         let host = stores.lost_host_db().ok().flatten().map(|lost| ("host.db".to_owned(), lost));
-        let lost = host.into_iter().chain(stores.lost().unwrap_or_default());
+        let plugins =
+            stores.lost().unwrap_or_default().into_iter().map(|(plugin, lost)| (format!("{plugin}.db"), lost));
+        let lost = host.into_iter().chain(plugins);
         findings.extend(lost.map(|(name, Lost { what, fix })| Finding::fail("database", what, fix).of(name)));
     }
     for (name, path) in found {
@@ -39,8 +41,7 @@ pub(super) fn databases(settings: &Settings, now: Millis) -> (Vec<Finding>, Opti
                 database(&name, &health)
             }
             Err(error) => {
-                // What its first bytes say, the sentence says already.
-                let fix = if health::glance(&path).is_err() && !error.to_string().contains("newer oncehost") {
+                let fix = if health::is_no_database(&path) {
                     RESTORE
                 } else {
                     "take that cause away and run this again; nothing says that the file is damaged, so leave it where it is"

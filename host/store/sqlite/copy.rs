@@ -96,8 +96,7 @@ fn check(path: &Path) -> Result<(), StoreError> {
 
 /// Opens a database that nobody writes: where it has no log, nothing is made beside it.
 pub(super) fn open_alone(path: &Path) -> Result<Connection, StoreError> {
-    let has_log = std::fs::metadata(files::log_of(path)).is_ok_and(|log| log.len() > 0);
-    if has_log { open_reader(path) } else { open_still(path) }
+    if files::has_log(path) { open_reader(path) } else { open_still(path) }
 }
 
 /// Opens a database that nobody writes and that has no log; nothing is made beside it.

@@ -101,7 +101,13 @@ pub fn refuse_log_alone(path: &Path) -> Result<(), StoreError> {
     )))
 }
 
-/// The log of the database at a path, or at the place that a link leads to; SQLite makes it with the first connection and takes it away with the last.
+/// Whether the database at a path has a log in which there is something.
+pub(super) fn has_log(path: &Path) -> bool {
+    fs::metadata(log_of(path)).is_ok_and(|log| log.len() > 0)
+}
+
+/// The log of the database at a path, or at the place that a link leads to; SQLite makes it with the first connection and
+/// takes it away with the last.
 pub(super) fn log_of(path: &Path) -> PathBuf {
     let mut log = fs::canonicalize(path).unwrap_or_else(|_| path.to_owned()).into_os_string();
     log.push("-wal");

@@ -47,22 +47,29 @@ pub fn glance(path: &Path) -> Result<(), StoreError> {
         return Ok(());
     }
     files::refuse_empty(path)?;
-    let mut head = [0; HEAD];
-    let read = File::open(path).and_then(|mut file| file.read_exact(&mut head));
-    let is_database = match read {
-        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => {
-            return Err(StoreError::Unavailable(format!("cannot read {}: {error}", path.display())));
-        }
-        read => read.is_ok() && head.starts_with(MAGIC),
-    };
-    if !is_database {
+    let unread = |error: io::Error| StoreError::Unavailable(format!("cannot read {}: {error}", path.display()));
+    let Some(head) = head(path).map_err(unread)? else {
         return Err(StoreError::Unavailable(format!(
             "{} is damaged or no database; restore it from a backup",
             path.display()
         )));
-    }
+    };
     let version = head.get(USER_VERSION).and_then(|bytes| bytes.try_into().ok()).map_or(0, i32::from_be_bytes);
     refuse_newer(path, i64::from(version), HOST_TABLES.len())
+}
+
+/// Whether the first bytes of a file that can be read are not those of a database.
+pub fn is_no_database(path: &Path) -> bool {
+    matches!(head(path), Ok(None))
+}
+
+/// The first bytes of a database; `None` where they are something else.
+fn head(path: &Path) -> io::Result<Option<[u8; HEAD]>> {
+    let mut head = [0; HEAD];
+    match File::open(path).and_then(|mut file| file.read_exact(&mut head)) {
+        Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
+        read => Ok((read.is_ok() && head.starts_with(MAGIC)).then_some(head)),
+    }
 }
 
 /// Looks at a plugin's database.

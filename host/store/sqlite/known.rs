@@ -60,8 +60,7 @@ pub fn all(folder: &Path) -> Result<Vec<String>, StoreError> {
         return Ok(Vec::new());
     }
     // Where no host runs, nothing is left beside it.
-    let has_log = std::fs::metadata(files::log_of(&host)).is_ok_and(|log| log.len() > 0);
-    let connection = if has_log { open_beside_writer(&host)? } else { open_still(&host)? };
+    let connection = if files::has_log(&host) { open_beside_writer(&host)? } else { open_still(&host)? };
     let failed = |error: rusqlite::Error| opening(&host, &error);
     if !has_notes(&connection).map_err(failed)? {
         return Ok(Vec::new());

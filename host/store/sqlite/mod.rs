@@ -230,20 +230,24 @@ impl Shared {
     /// # Errors
     /// See [`open_writer`].
     pub fn open(path: &Path, access: Access) -> Result<Arc<Self>, StoreError> {
-        let (epoch, stop_query) = (Instant::now(), Arc::new(AtomicU64::new(u64::MAX)));
-        let mut connection = open(path, access)?;
-        watch_queries(&mut connection, epoch, &stop_query);
-        Ok(Arc::new(Self {
+        let shared = Self::over(open(path, access)?, path, access);
+        watch_queries(&mut shared.lock(), shared.epoch, &shared.stop_query);
+        Ok(Arc::new(shared))
+    }
+
+    /// A connection to the database at `path`, whose queries are not stopped.
+    fn over(connection: Connection, path: &Path, access: Access) -> Self {
+        Self {
             connection: Mutex::new(connection),
             generation: AtomicU64::new(0),
             path: path.to_owned(),
             inode: AtomicU64::new(files::inode(path)),
             access,
-            stop_query,
-            epoch,
+            stop_query: Arc::new(AtomicU64::new(u64::MAX)),
+            epoch: Instant::now(),
             tables_version: AtomicI64::new(0),
             marks: Marks::default(),
-        }))
+        }
     }
 
     /// The connection itself, for its owner.

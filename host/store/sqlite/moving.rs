@@ -2,16 +2,13 @@
 
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::atomic::{AtomicI64, AtomicU64};
-use std::sync::{Arc, Mutex};
-use std::time::Instant;
+use std::sync::Arc;
 
 use rusqlite::{Connection, OptionalExtension, params, params_from_iter};
 
 use super::copy::open_alone;
 use super::records::cell;
-use super::tx::Marks;
-use super::{Access, HOST_TABLES, Shared, StoreError, Tx, fault, files, host_db, open_versioned, opening, rows};
+use super::{Access, HOST_TABLES, Shared, StoreError, Tx, fault, host_db, open_versioned, opening, rows};
 use crate::query::Cell;
 use crate::schema::{ColumnType, HOST_PREFIX, ddl};
 use crate::store::moving::{COLUMNS, Found, Mark, NOT_COPIED, Shape, TABLE, is_beside};
@@ -62,17 +59,7 @@ pub fn refuse_marked(connection: &Connection, path: &Path) -> Result<(), StoreEr
 pub fn open(path: &Path, host: bool) -> Result<Arc<Shared>, StoreError> {
     let connection = open_versioned(path, if host { &host_db::TABLES } else { &HOST_TABLES })?;
     connection.pragma_update(None, "foreign_keys", false).map_err(|error| opening(path, &error))?;
-    Ok(Arc::new(Shared {
-        connection: Mutex::new(connection),
-        generation: AtomicU64::new(0),
-        path: path.to_owned(),
-        inode: AtomicU64::new(files::inode(path)),
-        access: Access::Write,
-        stop_query: Arc::new(AtomicU64::new(u64::MAX)),
-        epoch: Instant::now(),
-        tables_version: AtomicI64::new(0),
-        marks: Marks::default(),
-    }))
+    Ok(Arc::new(Shared::over(connection, path, Access::Write)))
 }
 
 /// See [`crate::store::moving::remove`].

@@ -40,6 +40,23 @@ export function notOpen(orderId: string): BizError {
   })
 }
 
+/** Ends the payment that holds an order, with what it changes; gives the order as it is then. */
+export function endPayment(orderId: string, change: { status?: string; paid_at?: string }): Row<'customer_order'> {
+  const { affected } = must(store.update(
+    'customer_order',
+    { id: { eq: orderId }, status: { eq: 'open' }, charging_cents: { isNull: false } },
+    { ...change, charging_cents: null },
+  ))
+  const order = findOrder(orderId)
+  if (affected === 0) {
+    throw new BizError('NO_PAYMENT', `Order ${orderId} is ${order.status}, and no payment of it is under way.`, {
+      status: 409,
+      details: { status: order.status },
+    })
+  }
+  return order
+}
+
 /** Takes the goods from stock, puts them on the order and adds their price to its total; gives the price in cents. */
 export function addLine(orderId: string, { sku, quantity }: Wanted): number {
   const product = must(store.get('product', { sku: { eq: sku } }))

@@ -1,6 +1,6 @@
 import type { ActionConfig, HandlerCtx } from '@oncehost/sdk/plugin'
 import { must } from '../../lib/must.ts'
-import { findOrder, publish } from '../../lib/order.ts'
+import { endPayment, publish } from '../../lib/order.ts'
 import { TEXT } from '../../lib/text.ts'
 
 export const config = {
@@ -28,7 +28,6 @@ interface Outcome {
  * was charged is paid; otherwise the order is open again. While the workflow could still charge, this is refused.
  */
 export function handle({ order_id, charged }: { order_id: string; charged: boolean }, ctx: HandlerCtx): Outcome {
-  const { status: before } = findOrder(order_id)
   const payment = must(flow.get(`order-payment-${order_id}`))
   if (payment !== null && payment.status !== 'cancelled' && payment.status !== 'completed') {
     throw new BizError(
@@ -44,18 +43,7 @@ export function handle({ order_id, charged }: { order_id: string; charged: boole
       { status: 409, details: { status: payment.status, since: payment.since } },
     )
   }
-  const { affected } = must(store.update(
-    'customer_order',
-    { id: { eq: order_id }, status: { eq: 'open' }, charging_cents: { isNull: false } },
-    charged ? { status: 'paid', paid_at: ctx.now, charging_cents: null } : { charging_cents: null },
-  ))
-  if (affected === 0) {
-    throw new BizError('NO_PAYMENT', `Order ${order_id} is ${before}, and no payment of it is under way.`, {
-      status: 409,
-      details: { status: before },
-    })
-  }
-  const order = findOrder(order_id)
+  const order = endPayment(order_id, charged ? { status: 'paid', paid_at: ctx.now } : {})
   if (charged) publish(ctx, 'orders.order-paid', order)
   return { order_id, status: order.status }
 }

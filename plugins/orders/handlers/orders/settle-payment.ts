@@ -1,6 +1,5 @@
 import type { ActionConfig, HandlerCtx } from '@oncehost/sdk/plugin'
-import { must } from '../../lib/must.ts'
-import { findOrder, publish, restock } from '../../lib/order.ts'
+import { endPayment, publish, restock } from '../../lib/order.ts'
 import { mustBeStep } from '../../lib/step.ts'
 import { TEXT } from '../../lib/text.ts'
 
@@ -24,18 +23,7 @@ interface Outcome {
 /** The last step of a payment: what was charged is paid, what was declined is cancelled and goes back into stock. */
 export function handle({ order_id, charged }: { order_id: string; charged: boolean }, ctx: HandlerCtx): Outcome {
   mustBeStep(ctx, order_id, 'settle')
-  const { affected } = must(store.update(
-    'customer_order',
-    { id: { eq: order_id }, status: { eq: 'open' }, charging_cents: { isNull: false } },
-    charged ? { status: 'paid', paid_at: ctx.now, charging_cents: null } : { status: 'cancelled', charging_cents: null },
-  ))
-  const order = findOrder(order_id)
-  if (affected === 0) {
-    throw new BizError('NO_PAYMENT', `Order ${order_id} is ${order.status}, and no payment of it is under way.`, {
-      status: 409,
-      details: { status: order.status },
-    })
-  }
+  const order = endPayment(order_id, charged ? { status: 'paid', paid_at: ctx.now } : { status: 'cancelled' })
   if (!charged) restock(order_id)
   publish(ctx, charged ? 'orders.order-paid' : 'orders.order-cancelled', order)
   return { order_id, status: order.status }
