@@ -283,7 +283,14 @@ impl Shared {
     /// # Errors
     /// As [`Shared::open`], also where it is gone.
     fn follow_file(&self) -> Result<(), StoreError> {
-        if files::inode(&self.path) == self.inode.load(Ordering::Relaxed) { Ok(()) } else { self.reopen() }
+        if files::inode(&self.path) == self.inode.load(Ordering::Relaxed) {
+            return Ok(());
+        }
+        self.reopen().map_err(|error| {
+            // Paths are none of the callers' business.
+            tracing::error!("{error}");
+            StoreError::Unavailable("the database cannot be opened; the host's log says why".to_owned())
+        })
     }
 
     /// Replaces the connection by a new one, after an error that leaves it in doubt.
