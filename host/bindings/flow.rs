@@ -138,6 +138,11 @@ fn check_seed(flow: &Flow, seed: &Value) -> Result<Value, Failure> {
     if missing.is_empty() && extra.is_empty() {
         return Ok(Value::Object(members));
     }
+    if flow.seed.is_empty() {
+        let text =
+            format!("{START}: the flow \"{}\" lists no seed (job.seed), so it takes none; leave it out", flow.name);
+        return Err(Failure::contract(text));
+    }
     let mut faults = Vec::new();
     if !missing.is_empty() {
         faults.push(format!("missing {}", missing.join(", ")));
@@ -223,5 +228,7 @@ mod tests {
     #[test]
     fn flow_without_job_takes_no_seed() {
         assert_eq!(check_seed(&flow(&[]), &Value::Undefined), Ok(Value::Object(Vec::new())));
+        let failure = check_seed(&flow(&[]), &Value::Object(vec![("a".to_owned(), Value::Int(1))])).unwrap_err();
+        assert!(failure.detail.contains("it takes none; leave it out"), "{failure}");
     }
 }

@@ -240,7 +240,7 @@ fn check_from(from: &Reader<'_>, paths: &Paths<'_>) {
         ("run", Some(key)) if RUN.contains(&key) && parts.next().is_none() => {}
         ("run", Some(key)) => {
             let hint = suggest::hint(key, RUN);
-            from.fault(format!("is \"{text}\"{hint} (there are run.{})", RUN.join(", run.")));
+            from.fault(format!("is \"{text}\", which is not there{hint} (there are run.{})", RUN.join(", run.")));
         }
         ("steps", Some(id)) => check_from_step(from, text, id, paths),
         ("trigger" | "steps", None) => from.fault(format!("is \"{text}\": name what of it, \"{root}.…\"")),

@@ -344,7 +344,7 @@ fn wrong_inputs() -> Vec<(Json, &'static str)> {
         ),
         (
             with_input(json!({ "from": "run.key" })),
-            "`steps[1].inputs.x.from` is \"run.key\" (there are run.idempotencyKey",
+            "`steps[1].inputs.x.from` is \"run.key\", which is not there (there are run.idempotencyKey",
         ),
         (
             with_input(json!({ "from": "steps.c.x" })),
