@@ -12,7 +12,7 @@ use crate::schema::{ColumnType, Dialect, TENANT, Table};
 
 mod broken;
 
-pub use broken::{Row, alike, breaks, meets};
+pub use broken::{Row, alike, breaks, meets, passes};
 
 /// SQL text and the values of its parameters.
 #[derive(Clone, Debug, Default, PartialEq)]

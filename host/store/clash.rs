@@ -1,5 +1,6 @@
-//! Which unique key or CHECK stands in the way of a change that runs into several. Databases look at them in orders of
-//! their own: told is the primary key before the indexes, and these and the CHECKs in the order of `schema.sql`.
+//! What stands in the way of a change that runs into several things. Databases look at them, and at the rows of an update,
+//! in orders of their own: told is a sum that cannot be, then a CHECK, then the primary key, then the indexes, and all of
+//! them in the order of `schema.sql`.
 
 use serde_json::Value as Json;
 
@@ -12,15 +13,32 @@ use crate::schema::Table;
 /// The error of a change, with the first of what stands in its way. What cannot be asked leaves the error as the database
 /// told it.
 pub(super) fn first(tx: &Tx, about: About<'_>, row: Row<'_>, error: StoreError) -> StoreError {
-    let StoreError::Broken { error: kind, details } = &error else { return error };
-    let told = if matches!(**kind, StoreError::Duplicate(_)) {
-        first_key(tx, about, row)
-    } else if is_check(details) {
-        first_check(tx, about, row)
-    } else {
-        None
+    let (is_key, is_check) = match &error {
+        StoreError::Broken { error: kind, details } => (matches!(**kind, StoreError::Duplicate(_)), is_check(details)),
+        StoreError::Constraint(_) => (false, false),
+        StoreError::Duplicate(_)
+        | StoreError::Schema(_)
+        | StoreError::Slow(_)
+        | StoreError::InProgress(_)
+        | StoreError::Large(_)
+        | StoreError::Gone(_)
+        | StoreError::Unavailable(_) => return error,
     };
+    let told = first_sum(tx, about, row).or_else(|| match row {
+        _ if is_check => first_check(tx, about, row, 1),
+        // Of several rows one may run into this, and another one into that.
+        Row::Updated(..) if is_key => first_check(tx, about, row, 0).or_else(|| first_key(tx, about, row)),
+        Row::New(_) if is_key => first_key(tx, about, row),
+        Row::Updated(..) | Row::New(_) => None,
+    });
     told.unwrap_or(error)
+}
+
+fn first_sum(tx: &Tx, about: About<'_>, row: Row<'_>) -> Option<StoreError> {
+    let Row::Updated(sets, filter) = row else { return None };
+    let passes = sql::passes(tx.dialect(), about.target, sets, filter)?;
+    let found = number(tx, about, &passes).ok()?;
+    found.map(|_| words::no_sum(about.target.table))
 }
 
 /// Refuses an update whose outcome would rest on the order in which the database takes its rows, which is another one on
@@ -59,9 +77,10 @@ fn first_key(tx: &Tx, about: About<'_>, row: Row<'_>) -> Option<StoreError> {
     Some(duplicate(table, key))
 }
 
-fn first_check(tx: &Tx, about: About<'_>, row: Row<'_>) -> Option<StoreError> {
+/// Looks only where there are more than `sure`: of one that is known to be broken there is nothing to choose.
+fn first_check(tx: &Tx, about: About<'_>, row: Row<'_>, sure: usize) -> Option<StoreError> {
     let checks = &about.target.table.checks;
-    let mut several = checks.iter().filter(|_| checks.len() > 1);
+    let mut several = checks.iter().filter(|_| checks.len() > sure);
     let broken = |sql: &str| number(tx, about, &sql::breaks(tx.dialect(), about.target, row, sql));
     let check = several.find(|check| broken(&check.sql).is_ok_and(|found| found.is_some()))?;
     Some(words::check(about.target, &[&check.sql], &check.sql))

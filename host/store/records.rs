@@ -102,8 +102,8 @@ pub fn update(tx: &Tx, target: Target<'_>, sets: &[Set], filter: &Filter) -> Res
             return Err(key_too_large(target, &columns.all));
         }
     }
-    clash::in_order(tx, about, sets, filter)?;
-    execute(tx, about, &sql::update(tx.dialect(), target, sets, filter))
+    clash::in_order(tx, about, sets, filter)
+        .and_then(|()| execute(tx, about, &sql::update(tx.dialect(), target, sets, filter)))
         .map_err(|error| clash::first(tx, about, Row::Updated(sets, filter), error))
 }
 

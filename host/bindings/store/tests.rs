@@ -51,6 +51,7 @@ const SCHEMA: &str = "
     CREATE UNIQUE INDEX seats_place ON seats (floor, place);
     CREATE TABLE stairs (step INTEGER PRIMARY KEY, above INTEGER REFERENCES stairs (step), mark INTEGER UNIQUE);
     CREATE TABLE rates (name TEXT PRIMARY KEY, value REAL);
+    CREATE TABLE tanks (name TEXT PRIMARY KEY, units INTEGER CHECK (units - 0 <> 7));
 ";
 
 /// A plugin's database with a transaction open in it, and calls as a script makes them.

@@ -44,6 +44,35 @@ pub fn meets(dialect: Dialect, target: Target<'_>, sets: &[Set], filter: &Filter
     sql
 }
 
+/// Finds a row that matches and to which an update adds a number that it cannot hold, or that holds none. `None` where
+/// nothing is added.
+pub fn passes(dialect: Dialect, target: Target<'_>, sets: &[Set], filter: &Filter) -> Option<Statement> {
+    let added = sets.iter().filter_map(|set| match set {
+        Set::Add(column, cell) => Some((*column, room(cell)?)),
+        Set::Put(..) => None,
+    });
+    let added: Vec<_> = added.collect();
+    let mut sql = Statement::new(dialect);
+    sql.push("SELECT 1 FROM ").table(target).push(" AS t").rows(target, filter).push(" AND (");
+    sql.list(&added, " OR ", |sql, (column, (beyond, limit))| {
+        sql.column(target.table, *column).push(" IS NULL OR ");
+        sql.column(target.table, *column).push(beyond).param(limit.clone());
+    });
+    sql.push(") LIMIT 1");
+    (!added.is_empty()).then_some(sql)
+}
+
+/// Which numbers pass what a column can hold when this one is added: those beyond a limit.
+fn room(added: &Cell) -> Option<(&'static str, Cell)> {
+    match added {
+        Cell::Integer(number) if *number < 0 => Some((" < ", Cell::Integer(i64::MIN - number))),
+        Cell::Integer(number) => Some((" > ", Cell::Integer(i64::MAX - number))),
+        Cell::Real(number) if *number < 0.0 => Some((" < ", Cell::Real(f64::MIN - number))),
+        Cell::Real(number) => Some((" > ", Cell::Real(f64::MAX - number))),
+        Cell::Null | Cell::Bool(_) | Cell::Text(_) | Cell::Blob(_) => None,
+    }
+}
+
 /// Finds a row that does not keep `check`, a condition of the schema: a row with these cells, or one that matches, as an
 /// update makes it.
 pub fn breaks(dialect: Dialect, target: Target<'_>, row: Row<'_>, check: &str) -> Statement {

@@ -401,3 +401,41 @@ fn numbers_that_are_added_give_the_same_whatever_the_order_of_the_rows() {
     }
     assert_eq!(update(r#"{"step":{"eq":1}}"#, r#"{"step":{"inc":10}}"#).unwrap(), v(r#"{"affected":1}"#));
 }
+
+/// Whichever row the database takes first.
+#[test]
+fn of_an_update_whose_rows_run_into_different_things_the_sum_is_told_before_a_check_before_a_key() {
+    let shop = Fixture::new();
+    for (id, floor) in [("a", "0"), ("b", "1"), ("c", "2"), ("e", "null")] {
+        let row = format!(r#"{{"id":"{id}","code":"{id}","floor":{floor},"place":"p{id}"}}"#);
+        shop.call("createIfAbsent", &[text("seats"), v(&row), v(r#"["id"]"#)]).unwrap();
+    }
+    let refused = |filter: &str, patch: &str, says: &str| {
+        shop.refused("update", &[text("seats"), v(filter), v(patch)], Code::Constraint, &[says]);
+    };
+    // A place for several rows on one floor is a key that is there already, and of one of them it is the code.
+    for code in ["a", "b", "c"] {
+        let patch = format!(r#"{{"floor":0,"place":"{code}"}}"#);
+        refused(r#"{"id":{"in":["a","b","c"]}}"#, &patch, r#"breaks CHECK ("code" <> "place") of"#);
+    }
+    for other in ["a", "b", "c"] {
+        let filter = format!(r#"{{"id":{{"in":["{other}","e"]}}}}"#);
+        for patch in [r#"{"floor":{"inc":1},"code":"z"}"#, r#"{"floor":{"inc":-9},"place":"q"}"#] {
+            refused(&filter, patch, "{ inc: n } met NULL");
+        }
+    }
+}
+
+#[test]
+fn sum_beyond_64_bits_is_told_as_such_where_a_check_computes_too() {
+    let shop = Fixture::new();
+    for (name, units) in [("high", i64::MAX - 1), ("low", i64::MIN + 1)] {
+        let tank = Value::Object(vec![("name".to_owned(), text(name)), ("units".to_owned(), Value::BigInt(units))]);
+        shop.call("createIfAbsent", &[text("tanks"), tank, v(r#"["name"]"#)]).unwrap();
+    }
+    for (name, inc) in [("high", 2), ("low", -2)] {
+        let (filter, patch) = (format!(r#"{{"name":{{"eq":"{name}"}}}}"#), format!(r#"{{"units":{{"inc":{inc}}}}}"#));
+        let says = ["tanks: an { inc: n } met NULL, or the sum would pass what the column can hold"];
+        shop.refused("update", &[text("tanks"), v(&filter), v(&patch)], Code::Constraint, &says);
+    }
+}
