@@ -11,7 +11,7 @@ use crate::config::{LogFormat, Settings};
 pub(super) fn start(settings: &Settings, usual: &str) -> Result<(), Fail> {
     let filter = settings.log.as_deref().unwrap_or(usual);
     // The watch of plugins cannot help removing what is gone already, and warns of it.
-    let parsed = EnvFilter::try_new(format!("notify=error,tokio_postgres=warn,{filter}"));
+    let parsed = EnvFilter::try_new(format!("notify=error,tokio_postgres=warn,rustls_platform_verifier=off,{filter}"));
     let filter = parsed.map_err(|error| {
         Fail::Usage(format!(
             "{filter:?} is no filter of log lines: {error}; write a level, such as info or debug,script=info"

@@ -66,8 +66,7 @@ pub(super) fn way_out(error: &Error) -> &'static str {
             if says("does not support TLS") {
                 "; switch TLS on at the server, or leave sslmode=require out of the URL"
             } else if says("certificate") {
-                "; the server's certificate has to be one that this machine trusts, for the host name in the URL; where the \
-                 way to the server is safe, sslmode=disable in the URL does without TLS"
+                certificate(&text)
             } else if says("lookup") {
                 "; check the host name in the URL"
             } else if says("does not allow writes") || says("read only") || says("read-only") {
@@ -80,6 +79,22 @@ pub(super) fn way_out(error: &Error) -> &'static str {
                 ""
             }
         }
+    }
+}
+
+/// What an operator can do about a server's certificate that is not trusted.
+fn certificate(text: &str) -> &'static str {
+    if text.contains("CaUsedAsEndEntity") {
+        "; the server shows a CA's certificate as its own, as the one is that `openssl req -x509` makes: give the server one \
+         that a CA has signed, and this machine the CA's (SSL_CERT_FILE=FILE); where the way to the server is safe, \
+         sslmode=disable in the URL does without TLS"
+    } else if text.contains("not valid for name") {
+        "; write the host in the URL as the certificate names it, or give the server a certificate for this name"
+    } else if text.contains("expired") || text.contains("Expired") {
+        "; renew the server's certificate, or set this machine's clock"
+    } else {
+        "; no CA that this machine trusts has signed the server's certificate: add the CA's to the machine's, or name its \
+         file in SSL_CERT_FILE; where the way to the server is safe, sslmode=disable in the URL does without TLS"
     }
 }
 

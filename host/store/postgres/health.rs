@@ -59,7 +59,7 @@ const FACTS: &str = "SELECT current_setting('server_version'), current_setting('
     current_setting('max_connections')::int8";
 
 async fn ask(server: &Arc<Server>) -> Result<Health, StoreError> {
-    let client = server.connect().await?;
+    let client = server.connect_telling().await?;
     let failed = |error: tokio_postgres::Error| errors::fault(&error);
     let row = client.query_one(FACTS, &[]).await.map_err(failed)?;
     let place = "SELECT schemaname::text FROM pg_tables WHERE tablename = '_oncehost_version' ORDER BY 1";

@@ -68,7 +68,7 @@ impl Server {
         let row = transaction.query_one(state, &[]).await.map_err(failed)?;
         let found: i64 = row.try_get(0).map_err(failed)?;
         let (encoding, number) = (row.try_get(1).map_err(failed)?, row.try_get(2).map_err(failed)?);
-        self.must_do(encoding, number, row.try_get(3).map_err(failed)?)?;
+        must_do(self.place(), encoding, number, row.try_get(3).map_err(failed)?)?;
         if found > newest {
             return Err(StoreError::Unavailable(format!(
                 "the schema {schema} of {} was written by a newer oncehost (host tables version {found}, this one knows \
@@ -98,20 +98,37 @@ impl Server {
         self.ready().insert(schema.to_owned());
         Ok(())
     }
+}
 
-    /// Refuses a database with another encoding than the host's, and a server that is too old.
-    fn must_do(&self, encoding: &str, number: i64, version: &str) -> Result<(), StoreError> {
-        let place = self.place();
-        if number < OLDEST {
-            return Err(StoreError::Unavailable(format!(
-                "{place} is on a Postgres {version}; the host needs 14 or newer"
-            )));
+/// Refuses a database with another encoding than the host's, and a server that is too old.
+fn must_do(place: &str, encoding: &str, number: i64, version: &str) -> Result<(), StoreError> {
+    if number < OLDEST {
+        return Err(StoreError::Unavailable(format!(
+            "the database {place} is on Postgres {version}, and the host needs 14 or newer; bring the server there, or name \
+             another in the setting store"
+        )));
+    }
+    if encoding != "UTF8" {
+        return Err(StoreError::Unavailable(format!(
+            "the database {place} keeps text as {encoding}; the host needs one made with ENCODING 'UTF8'"
+        )));
+    }
+    Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn server_before_14_is_refused_with_its_version_and_what_is_needed() {
+        // As servers say them.
+        let old = must_do("postgres://db/shop", "UTF8", 130_022, "13.22 (Debian 13.22-0+deb11u1)").unwrap_err();
+        for says in ["postgres://db/shop", "Postgres 13.22", "14 or newer"] {
+            assert!(old.to_string().contains(says), "{old}");
         }
-        if encoding != "UTF8" {
-            return Err(StoreError::Unavailable(format!(
-                "the database {place} keeps text as {encoding}; the host needs one made with ENCODING 'UTF8'"
-            )));
+        for (number, version) in [(140_000, "14.0"), (150_018, "15.18"), (180_001, "18.1")] {
+            assert!(must_do("postgres://db/shop", "UTF8", number, version).is_ok(), "{version}");
         }
-        Ok(())
     }
 }
