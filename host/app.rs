@@ -201,6 +201,11 @@ impl App {
         lane
     }
 
+    /// Whether this process stood still for a while since then, as a stopped one does.
+    pub fn stood_since(&self, began: Instant) -> bool {
+        self.lane_settings.watchdog.stood_since(began)
+    }
+
     /// Where a plugin's database is.
     pub fn database(&self, plugin: &str) -> Database {
         self.stores.plugin(plugin)

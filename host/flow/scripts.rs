@@ -14,8 +14,8 @@ use super::{Flows, Landing};
 use crate::app::App;
 use crate::bindings::ctx;
 use crate::codec::Value;
-use crate::failure::Failure;
-use crate::invoke::from_script;
+use crate::failure::{Code, Failure};
+use crate::invoke::{InvokeError, from_script};
 use crate::plugin::Code as Modules;
 use crate::script::{Call, Engine, Progress, ScriptError};
 use crate::workflow::{Claimed, Trouble};
@@ -95,8 +95,16 @@ impl State {
 struct Thread {
     sender: Sender<Message>,
     runs: HashMap<u64, (Claimed, Landing, Arc<Prepared>)>,
-    /// Which run has the thread at the moment, and until when it may.
-    busy: Option<(u64, Instant)>,
+    /// Which run has the thread at the moment.
+    busy: Option<Busy>,
+}
+
+#[derive(Clone, Copy)]
+struct Busy {
+    run: u64,
+    since: Instant,
+    /// Until when it may.
+    until: Instant,
 }
 
 impl Scripts {
@@ -170,11 +178,21 @@ impl Scripts {
     /// Gives up threads that a script keeps beyond its limit.
     pub fn watch(self: &Arc<Self>, app: &Arc<App>) {
         let mut state = self.state();
-        let late = |thread: &Thread| thread.busy.is_some_and(|(_, until)| until + GRACE < Instant::now());
-        let stuck: Vec<u64> = state.threads.iter().filter(|(_, it)| late(it)).map(|(id, _)| *id).collect();
+        let now = Instant::now();
+        let mut stuck = Vec::new();
+        for (id, thread) in &mut state.threads {
+            match &mut thread.busy {
+                Some(busy) if busy.until + GRACE < now && app.stood_since(busy.since) => {
+                    // Nobody had that time.
+                    *busy = Busy { since: now, until: now, ..*busy };
+                }
+                Some(busy) if busy.until + GRACE < now => stuck.push(*id),
+                Some(_) | None => {}
+            }
+        }
         for id in stuck {
             let Some(thread) = state.threads.remove(&id) else { continue };
-            let culprit = thread.busy.map(|(run, _)| run);
+            let culprit = thread.busy.map(|busy| busy.run);
             for (run, (claimed, landing, prepared)) in thread.runs {
                 let text = if Some(run) == culprit {
                     "LIMIT: the script ran past its limit in a built-in that cannot be interrupted, and was given up; work \
@@ -200,7 +218,7 @@ impl Scripts {
 
     fn begin(&self, thread: u64, run: u64, until: Instant) {
         if let Some(thread) = self.state().threads.get_mut(&thread) {
-            thread.busy = Some((run, until));
+            thread.busy = Some(Busy { run, since: Instant::now(), until });
         }
     }
 
@@ -251,6 +269,7 @@ struct Slot {
     engine: Engine,
     prepared: Box<Prepared>,
     reach: Reach,
+    began: Instant,
 }
 
 impl Runner {
@@ -282,6 +301,7 @@ impl Runner {
 
     fn start(&mut self, prepared: Box<Prepared>, run: u64) -> bool {
         let Some(app) = self.app.upgrade() else { return false };
+        let began = Instant::now();
         crate::crash_point!("script-begins");
         let code = prepared.scope.plugin.code.clone();
         let kept = self.idle.iter().rposition(|idle| Arc::ptr_eq(&idle.code, &code));
@@ -291,7 +311,7 @@ impl Runner {
         };
         let mut engine = match engine {
             Ok(engine) => engine,
-            Err(error) => return self.ended(run, Err(error), &prepared, &Reach::default()),
+            Err(error) => return self.ended(run, Err(error), &prepared, &Reach::default(), began),
         };
         let reach = Reach::new(prepared.scope.plugin.veil());
         let host = StepHost::new(&app, &prepared, &self.handle, self.sender.clone(), run, reach.clone());
@@ -310,7 +330,7 @@ impl Runner {
             step: Some(&facts),
         };
         let progress = engine.start(&call, Box::new(host));
-        self.progressed(run, Slot { engine, prepared, reach }, progress)
+        self.progressed(run, Slot { engine, prepared, reach, began }, progress)
     }
 
     fn go_on(&mut self, run: u64, how: impl FnOnce(&mut Engine) -> Progress) -> bool {
@@ -337,11 +357,11 @@ impl Runner {
                 self.scripts.rest(self.id)
             }
             Progress::Done(result) => {
-                let Slot { engine, prepared, reach } = slot;
+                let Slot { engine, prepared, reach, began } = slot;
                 if let Some(app) = self.app.upgrade() {
                     app.metrics.plugin(&prepared.scope.plugin.id).limited(&engine.limits_hit());
                 }
-                let alive = self.ended(run, result, &prepared, &reach);
+                let alive = self.ended(run, result, &prepared, &reach, began);
                 if !engine.is_spent() {
                     let code = prepared.scope.plugin.code.clone();
                     self.idle.push(Idle { engine, code, since: Instant::now() });
@@ -360,14 +380,30 @@ impl Runner {
         old < beyond
     }
 
-    fn ended(&mut self, run: u64, result: Result<String, ScriptError>, prepared: &Prepared, reach: &Reach) -> bool {
+    fn ended(
+        &mut self,
+        run: u64,
+        result: Result<String, ScriptError>,
+        prepared: &Prepared,
+        reach: &Reach,
+        began: Instant,
+    ) -> bool {
         reach.end();
         let Some((claimed, landing, _)) = self.scripts.end(self.id, run) else { return false };
         crate::crash_point!("script-ended");
         let time = prepared.limits.time;
         let result = result.map_err(|error| from_script(error, &prepared.scope, time, &reach.veil()));
         let Some(app) = self.app.upgrade() else { return false };
-        step::settle_script(&app, prepared, claimed, landing, result);
+        match result {
+            // The time was not its own: it runs again, and this try does not count.
+            Err(InvokeError::Failure(failure)) if failure.code == Code::Limit && app.stood_since(began) => {
+                let plugin = &prepared.scope.plugin.id;
+                tracing::warn!(plugin, operation = prepared.scope.operation, %failure, "the host stood still while a script ran");
+                app.flows.unsettled(plugin, claimed, None);
+                drop(landing);
+            }
+            result => step::settle_script(&app, prepared, claimed, landing, result),
+        }
         let mut state = self.scripts.state();
         self.scripts.hand_out(&app, &mut state);
         true

@@ -145,7 +145,7 @@ impl Watchdog {
     }
 
     /// Whether this process stood still for a while since then, as a stopped one does: that time was no run's own.
-    pub(super) fn stood_since(&self, began: Instant) -> bool {
+    pub fn stood_since(&self, began: Instant) -> bool {
         let looked = lock(&self.looked);
         looked.late.is_some_and(|late| late > began) || looked.late(Instant::now()).is_some()
     }
