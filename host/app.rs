@@ -182,7 +182,9 @@ impl App {
         self.reloads.fetch_add(u64::from(counts), Ordering::Relaxed);
         let same = |id: &String, plugin| before.plugins.get(id).is_some_and(|before| Arc::ptr_eq(before, plugin));
         let differ = next.plugins.iter().filter(|(id, plugin)| !same(id, plugin));
-        self.flows.reloaded(differ.map(|(id, _)| id.clone()));
+        let differ: Vec<String> = differ.map(|(id, _)| id.clone()).collect();
+        differ.iter().for_each(|id| self.events.resume(id));
+        self.flows.reloaded(differ.into_iter());
     }
 
     /// How many reloads there were that changed something.

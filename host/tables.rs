@@ -11,7 +11,7 @@ use crate::clock::Millis;
 use crate::failure::{Code, Failure};
 use crate::plugin::{Fault, Plugin, Registry};
 use crate::schema::{self, ApplyError, Plan, State};
-use crate::store::{Database, Shared, tables};
+use crate::store::{Database, Notice, Shared, StoreError, steps, tables};
 use crate::suggest::shell_word;
 
 /// What to do about plugins' tables.
@@ -192,9 +192,22 @@ pub async fn apply(
     let mut done = Vec::new();
     for plugin in plugins {
         let (allow, now, of, tell) = (allow.to_vec(), app.clock.now(), plugin.clone(), tell.clone());
-        let work = move |shared: &Shared| show_applied(&of, shared, &allow, now, &tell);
-        let told = app.lane(&plugin.id).exclusive(work).await.and_then(|told| told);
+        let me = app.flows.desk.owner.clone();
+        let work = move |shared: &Shared| {
+            let told = show_applied(&of, shared, &allow, now, &tell)?;
+            // What waited for these tables, on whichever host.
+            if let Err(error) = shared.adjust(|tx| steps::take_over(tx, &me, now)) {
+                let error: StoreError = error;
+                tracing::warn!(plugin = of.id, %error, "steps that wait for these tables go on later");
+            }
+            Ok(told)
+        };
+        let told = app.lane(&plugin.id).exclusive(work).await.and_then(|told: Result<Json, Failure>| told);
         done.push(told_of(plugin, told, plugins.len() == 1)?);
+        app.flows.reloaded(std::iter::once(plugin.id.clone()));
+        app.events.resume(&plugin.id);
+        app.stores.tell(&Notice::Steps(plugin.id.clone()));
+        app.stores.tell(&Notice::Arrived(plugin.id.clone()));
     }
     Ok(done)
 }

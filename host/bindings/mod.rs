@@ -15,8 +15,8 @@ use crate::plugin::Plugin;
 use crate::script::{Binding, Host, Level};
 use crate::store::Tx;
 use crate::trace::Origin;
-use crate::workflow::definition::Uses;
-use crate::workflow::{Desk, Going, Wakes};
+use crate::workflow::definition::{Definition, Step, Uses};
+use crate::workflow::{self, Desk, Going, Wakes};
 
 pub mod ctx;
 mod effects;
@@ -76,8 +76,8 @@ impl Scope {
 
     /// What workflows of this plugin need to know to go further, where this run has claimed so many steps.
     pub fn going<R>(&self, claimed: usize, go: impl FnOnce(&Going<'_>) -> R) -> R {
-        let has = |uses: &Uses| has(&self.plugin, uses);
-        go(&Going { desk: &self.desk, plugin: &self.plugin.id, has: &has, claimed, now: self.now })
+        let lacks = |of: &Definition, step: &Step| lacks(&self.plugin, &self.desk, of, step, self.now);
+        go(&Going { desk: &self.desk, plugin: &self.plugin.id, lacks: &lacks, claimed, now: self.now })
     }
 
     /// Refuses what writes, in an action that only reads.
@@ -125,13 +125,25 @@ impl Bindings {
     }
 }
 
-/// Whether a plugin has what a step runs.
-pub fn has(plugin: &Plugin, uses: &Uses) -> bool {
-    match uses {
+/// Why a host with this version of a plugin cannot run a step of a workflow; `None` where it can.
+pub fn lacks(plugin: &Plugin, desk: &Desk, definition: &Definition, step: &Step, now: Millis) -> Option<String> {
+    let has = match &step.uses {
         Uses::Script(name) => plugin.scripts.contains_key(name),
         Uses::Action(name) => plugin.actions.contains_key(name),
-        Uses::SleepFor(_) | Uses::SleepUntil(_) | Uses::WaitForEvent { .. } => true,
+        Uses::SleepFor(_) | Uses::SleepUntil(_) | Uses::WaitForEvent { .. } => return None,
+    };
+    if !has {
+        return Some(workflow::missing(step, &plugin.id));
     }
+    let knows = || plugin.flows.get(&definition.name).is_some_and(|flow| flow.definition.hash == definition.hash);
+    if desk.is_outdated(&plugin.id) && !knows() {
+        let Plugin { id, version, .. } = plugin;
+        return Some(format!(
+            "this host has {id} {version}, which has no such flow \"{}\" as this workflow began with; it waits for a host with the newer version",
+            definition.name
+        ));
+    }
+    desk.rests(&plugin.id, step, now)
 }
 
 impl Host for Bindings {

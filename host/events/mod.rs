@@ -72,6 +72,8 @@ pub struct Events {
     readers: Mutex<BTreeMap<String, Reader>>,
     /// By plugin.
     last_turns: Mutex<BTreeMap<String, under_way::LastTurns>>,
+    /// Until when subscriptions of plugins are left to other hosts, since the tables do not fit this one's version.
+    resting: Mutex<BTreeMap<String, BTreeMap<String, Millis>>>,
 }
 
 type Turn = Arc<tokio::sync::Mutex<()>>;
@@ -124,6 +126,7 @@ impl Events {
             turns: Mutex::default(),
             readers: Mutex::default(),
             last_turns: Mutex::default(),
+            resting: Mutex::default(),
         })
     }
 
@@ -164,6 +167,22 @@ impl Events {
 
     fn set_last_turns(&self, name: &str, turns: under_way::LastTurns) {
         lock(&self.last_turns).insert(name.to_owned(), turns);
+    }
+
+    /// Leaves a subscription to other hosts until an instant.
+    fn rest(&self, name: &str, subscription: &str, until: Millis) {
+        lock(&self.resting).entry(name.to_owned()).or_default().insert(subscription.to_owned(), until);
+    }
+
+    /// Until when a subscription is left to others, if it is now.
+    fn rests(&self, name: &str, subscription: &str, now: Millis) -> Option<Millis> {
+        lock(&self.resting).get(name)?.get(subscription).copied().filter(|until| now < *until)
+    }
+
+    /// Has a plugin delivered to that is another now, or whose tables are.
+    pub fn resume(&self, plugin: &str) {
+        lock(&self.resting).remove(plugin);
+        self.arrived.nudge(plugin);
     }
 
     fn reader(&self, name: &str) -> Option<Arc<Mutex<Shared>>> {

@@ -127,6 +127,15 @@ impl Voice {
         })
     }
 
+    /// Plugins of which another host has a newer version.
+    fn outdated(&self, registry: &Registry) -> BTreeSet<String> {
+        let newer = |plugin: &Plugin, host: &HostRow| {
+            host.plugins.get(&plugin.id).is_some_and(|version| order(version, &plugin.version) == Ordering::Greater)
+        };
+        let outdated = registry.plugins.values().filter(|plugin| self.others.iter().any(|host| newer(plugin, host)));
+        outdated.map(|plugin| plugin.id.clone()).collect()
+    }
+
     /// Whether a plugin that this host does not have is gone for good: it was taken away here, and no other has it.
     pub fn removed(&self, plugin: &str) -> bool {
         !self.shared || (self.had.contains(plugin) && !self.others.iter().any(|host| host.plugins.contains_key(plugin)))
@@ -163,6 +172,7 @@ pub async fn beat(app: &Arc<App>) -> Result<(), Failure> {
         let (house, registry, now) = (&of.events.house, of.registry(), of.clock.now());
         house.beat(&of.host_db, &registry, now)?;
         let voice = Voice { last_only: true, ..Voice::at_start(&of.host_db, house, now)? };
+        of.flows.desk.are_outdated(voice.outdated(&registry));
         subscriptions::follow(&of.host_db, &registry, &voice, now).map(drop)
     })
     .await?

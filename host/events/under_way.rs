@@ -14,11 +14,12 @@ use crate::app::App;
 use crate::backoff::Retry;
 use crate::clock::{Millis, millis};
 use crate::failure::{Code, Failure};
+use crate::flow::{RESTS, waits};
 use crate::ids;
 use crate::invoke::InvokeError;
 use crate::plugin::{Kind, Plugin};
 use crate::store::deliveries::{self, Claimed, Hold, Lost, Next};
-use crate::store::{StoreError, Tx};
+use crate::store::{Notice, StoreError, Tx};
 
 /// Deliveries of one plugin under way at a time.
 const PLACES: usize = 128;
@@ -40,19 +41,24 @@ struct Wanted {
     retry: Retry,
     /// The most at a time, on all hosts together.
     most: Option<usize>,
+    /// Until when it is left to other hosts.
+    rests: Option<Millis>,
 }
 
 /// What there is to deliver to in a loaded plugin.
-fn wanted(plugin: &Plugin) -> Vec<Wanted> {
+fn wanted(app: &App, plugin: &Plugin) -> Vec<Wanted> {
     let subscribed = plugin.subscriptions.iter().map(|it| Wanted {
         name: subscriptions::name(it),
         retry: it.retry,
         most: it.concurrency.map(|most| usize::try_from(most).unwrap_or(PLACES)),
+        rests: None,
     });
-    let any = |name: String| Wanted { name, retry: Retry::default(), most: None };
+    let any = |name: String| Wanted { name, retry: Retry::default(), most: None, rests: None };
     let scheduled = plugin.schedules.iter().map(|it| any(schedule::subscription(&it.name)));
     let flows = (!plugin.flows.is_empty()).then(|| any(awaited::NAME.to_owned()));
-    subscribed.chain(scheduled).chain(flows).collect()
+    let now = app.clock.now();
+    let resting = |it: Wanted| Wanted { rests: app.events.rests(&plugin.id, &it.name, now), ..it };
+    subscribed.chain(scheduled).chain(flows).map(resting).collect()
 }
 
 /// Delivers all that is due to one plugin; gives how many tries ended, and when the next is due. A plugin that is not
@@ -83,13 +89,16 @@ pub(super) async fn deliver(app: &Arc<App>, name: &str) -> Result<(usize, Option
 /// A try that has ended, and what its delivery asks for where it failed.
 type Ended = (Hold, Option<InvokeError>);
 
+/// A try that failed.
+type Failed = (Hold, Wanted, InvokeError);
+
 struct UnderWay<'a> {
     app: &'a Arc<App>,
     name: &'a str,
     running: JoinSet<Ended>,
-    /// Of what runs, and how each is tried again.
-    holds: HashMap<i64, (Hold, Retry)>,
-    failed: Vec<(Hold, Retry, InvokeError)>,
+    /// Of what runs, and for which subscription each is.
+    holds: HashMap<i64, (Hold, Wanted)>,
+    failed: Vec<Failed>,
     /// Nothing is claimed beside what runs: it lost its host before, or what comes next did.
     alone: bool,
     /// The last claim took all that it had room for, so that it is worth while to go on without another look.
@@ -135,7 +144,7 @@ impl<'a> UnderWay<'a> {
         self.note_failed().await?;
         // Each time anew: a reload may have come between.
         let Some(plugin) = self.app.registry().plugins.get(self.name).cloned() else { return Ok(None) };
-        let wanted = Arc::new(wanted(&plugin));
+        let wanted = Arc::new(wanted(self.app, &plugin));
         if wanted.is_empty() || !self.has_room() {
             return Ok(None);
         }
@@ -170,7 +179,8 @@ impl<'a> UnderWay<'a> {
                 let old = deliveries::lost(tx, &owner, long_ago)?;
                 lost.retain(|lost| known(lost) || old.contains(lost));
             }
-            let due = wanted.iter().map(|it| deliveries::next_due(tx, &it.name));
+            // What rests is due when it has rested.
+            let due = wanted.iter().map(|it| Ok(deliveries::next_due(tx, &it.name)?.max(it.rests)));
             let due = due.collect::<Result<Vec<_>, StoreError>>()?;
             Ok((lost, due.into_iter().flatten().min()))
         });
@@ -235,17 +245,17 @@ impl<'a> UnderWay<'a> {
                 attempt: claimed.attempt,
                 in_turn: claimed.in_turn,
             };
-            let retry = wanted.iter().find(|it| it.name == claimed.subscription).map(|it| it.retry).unwrap_or_default();
+            let Some(of) = wanted.iter().find(|it| it.name == claimed.subscription).cloned() else { continue };
             match delivery::invocation(self.app, plugin, claimed, hold.clone()) {
                 Ok(invocation) => {
-                    self.holds.insert(hold.id, (hold.clone(), retry));
+                    self.holds.insert(hold.id, (hold.clone(), of));
                     let lane = self.app.lane(&plugin.id);
                     self.running.spawn(async move {
                         let reply = lane.invoke(Arc::new(invocation), Kind::Write, None).await;
                         (hold, reply.err())
                     });
                 }
-                Err(failure) => self.failed.push((hold, retry, failure.into())),
+                Err(failure) => self.failed.push((hold, of, failure.into())),
             }
         }
     }
@@ -286,10 +296,12 @@ impl<'a> UnderWay<'a> {
     fn take(&mut self, ended: Result<Ended, tokio::task::JoinError>) {
         match ended {
             Ok((hold, error)) => {
-                let retry = self.holds.remove(&hold.id).map(|(_, retry)| retry).unwrap_or_default();
-                match error {
-                    Some(error) => self.failed.push((hold, retry, error)),
-                    None => self.done += 1,
+                let of = self.holds.remove(&hold.id).map(|(_, of)| of);
+                match (error, of) {
+                    (Some(error), Some(of)) => self.failed.push((hold, of, error)),
+                    // What nobody holds runs out.
+                    (Some(_), None) => {}
+                    (None, _) => self.done += 1,
                 }
             }
             // Its lease runs out.
@@ -315,39 +327,65 @@ impl<'a> UnderWay<'a> {
         if failed.is_empty() {
             return Ok(());
         }
-        let now = self.app.clock.now();
-        let note = move |tx: &Tx, failed: &[(Hold, Retry, InvokeError)]| {
-            let mut dead = 0;
-            for (hold, retry, error) in failed {
-                let next = match error {
-                    InvokeError::Discard { .. } => Next::Dead,
-                    // Neither the event nor its handler is to blame.
-                    InvokeError::Failure(failure) if matches!(failure.code, Code::Overloaded | Code::Unavailable) => {
-                        Next::Uncounted(after(now, NO_ROOM))
-                    }
-                    InvokeError::Failure(_) | InvokeError::Business { .. } => next(retry, hold, now),
-                };
-                let (text, details) = (delivery::told(error), error.details());
-                let held = deliveries::failed(tx, hold, (&text, details.as_deref()), next, now)?;
-                dead += usize::from(held && next == Next::Dead);
-            }
-            Ok((failed.len() - dead, dead))
-        };
+        let (app, name, plugin) =
+            (self.app.clone(), self.name.to_owned(), self.app.registry().plugins.get(self.name).cloned());
+        let note = move |tx: &Tx, failed: &[Failed]| note(tx, &app, &name, plugin.as_deref(), failed);
         // The end of one that goes in turn rests on who stands behind it.
         let (in_turn, free): (Vec<_>, Vec<_>) = failed.into_iter().partition(|(hold, ..)| hold.in_turn);
         let mut ended = Vec::new();
         if !free.is_empty() {
+            let note = note.clone();
             ended.push(adjust(self.app, self.name, move |tx| note(tx, &free)).await?);
         }
         if !in_turn.is_empty() {
             ended.push(change_beside_others(self.app, self.name, move |tx| note(tx, &in_turn)).await?);
         }
-        for (again, dead) in ended {
+        for Noted { again, dead, left } in ended {
             self.app.metrics.delivered(self.name, "failed", again);
             self.app.metrics.delivered(self.name, "dead", dead);
+            if left {
+                self.app.stores.tell(&Notice::Arrived(self.name.to_owned()));
+            }
         }
         Ok(())
     }
+}
+
+/// What became of tries that failed.
+struct Noted {
+    again: usize,
+    dead: usize,
+    /// Whether some are left to other hosts.
+    left: bool,
+}
+
+/// Notes tries that failed. Where the tables are those of another version of the plugin, the try does not count, and this
+/// host leaves the subscription to others for a while.
+fn note(tx: &Tx, app: &App, name: &str, plugin: Option<&Plugin>, failed: &[Failed]) -> Result<Noted, StoreError> {
+    let (now, mut dead, mut unfit) = (app.clock.now(), 0, None);
+    for (hold, of, error) in failed {
+        let (mut next, mut text) = (next(&of.retry, hold, now), delivery::told(error));
+        match (error, plugin) {
+            (InvokeError::Discard { .. }, _) => next = Next::Dead,
+            // Neither the event nor its handler is to blame.
+            (InvokeError::Failure(failure), _) if matches!(failure.code, Code::Overloaded | Code::Unavailable) => {
+                next = Next::Uncounted(after(now, NO_ROOM));
+            }
+            (InvokeError::Failure(failure), Some(plugin)) if failure.code == Code::Schema => {
+                if unfit.is_none() {
+                    unfit = Some(tx.are_tables_anothers(&plugin.schema)?);
+                }
+                if unfit == Some(true) {
+                    app.events.rest(name, &of.name, now.saturating_add(millis(app.settings.lease) * RESTS));
+                    (next, text) = (Next::Uncounted(now), waits(plugin, failure));
+                }
+            }
+            (InvokeError::Failure(_) | InvokeError::Business { .. }, _) => {}
+        }
+        let held = deliveries::failed(tx, hold, (&text, error.details().as_deref()), next, now)?;
+        dead += usize::from(held && next == Next::Dead);
+    }
+    Ok(Noted { again: failed.len() - dead, dead, left: unfit == Some(true) })
 }
 
 /// The next try after one that failed. The jitter is made from the delivery and the try, so that it is spread and
@@ -386,7 +424,7 @@ impl Claiming<'_> {
     fn go(&mut self, tx: &Tx, wanted: &[Wanted], room: usize) -> Result<(), StoreError> {
         let begin = wanted.iter().position(|it| it.name == self.turns.subscription).map_or(0, |at| at + 1);
         let order: Vec<&Wanted> = (0..wanted.len()).map(|place| &wanted[(begin + place) % wanted.len()]).collect();
-        let mut asking = order.clone();
+        let mut asking: Vec<&Wanted> = order.iter().copied().filter(|it| it.rests.is_none()).collect();
         while !asking.is_empty() && self.claimed.len() < room && !self.alone {
             let mut unsated = Vec::new();
             for (place, subscription) in asking.iter().enumerate() {

@@ -15,7 +15,7 @@ use crate::lane::{AfterCommit, Lane};
 use crate::plugin::Plugin;
 use crate::store::steps::{self, Try};
 use crate::store::{Access, Shared, StoreError, Tx, workflows};
-use crate::workflow::definition::Uses;
+use crate::workflow::definition::{Definition, Step};
 use crate::workflow::{self, Going, Late, Wakes};
 
 /// Plugins that are looked at beside each other.
@@ -155,8 +155,11 @@ impl Flows {
             (state.unsettled.remove(plugin).unwrap_or_default(), !state.known.contains(plugin))
         };
         let mine = self.under_way(plugin);
-        let has = |uses: &Uses| loaded.as_ref().is_some_and(|loaded| bindings::has(loaded, uses));
-        let going = Going { desk: &self.desk, plugin, has: &has, claimed: 0, now };
+        let lacks = |of: &Definition, step: &Step| match &loaded {
+            Some(loaded) => bindings::lacks(loaded, &self.desk, of, step, now),
+            None => Some(workflow::missing(step, plugin)),
+        };
+        let going = Going { desk: &self.desk, plugin, lacks: &lacks, claimed: 0, now };
         let looked = shared.transact(|tx| {
             let mut wakes = Wakes::default();
             let mut moved = !unsettled.is_empty();
@@ -257,8 +260,8 @@ impl Flows {
         event: &serde_json::Value,
         now: Millis,
     ) -> Result<Wakes, Failure> {
-        let has = |uses: &Uses| bindings::has(plugin, uses);
-        let going = Going { desk: &self.desk, plugin: &plugin.id, has: &has, claimed: 0, now };
+        let lacks = |of: &Definition, step: &Step| bindings::lacks(plugin, &self.desk, of, step, now);
+        let going = Going { desk: &self.desk, plugin: &plugin.id, lacks: &lacks, claimed: 0, now };
         let kind = event["type"].as_str().unwrap_or_default();
         workflow::satisfy(tx, &going, &self.round, tenant, kind, event)
     }

@@ -27,6 +27,7 @@ mod step;
 
 use fetch::{Fetcher, Named};
 use scripts::Scripts;
+pub use step::{RESTS, waits};
 
 /// The workflows of one host.
 pub struct Flows {
@@ -176,10 +177,12 @@ impl Flows {
         self.nudge.notify_one();
     }
 
-    /// Has the steps of plugins looked through that are loaded for the first time, or are different now.
+    /// Has the steps of plugins looked through that are loaded for the first time, or are different now, or whose tables
+    /// are.
     pub fn reloaded(&self, plugins: impl Iterator<Item = String>) {
         let mut state = self.state();
         for plugin in plugins {
+            self.desk.resume(&plugin);
             state.known.remove(&plugin);
             state.nudged.insert(plugin);
         }

@@ -150,6 +150,10 @@ pub async fn change(app: &Arc<App>, verb: Verb, named: Named) -> Result<Json, Fa
     app.lane(&plugin)
         .exclusive(move |shared| {
             let wakes = shared.transact(|tx| changed(tx, verb, &tenant, &named, of.clock.now()))?;
+            if verb == Verb::Retry {
+                // Whoever asks may have mended what it rested for.
+                of.flows.desk.resume(&id);
+            }
             Committed(of.flows.clone()).committed(&id, wakes);
             Ok::<_, Failure>(())
         })

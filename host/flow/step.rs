@@ -17,8 +17,11 @@ use crate::script::{EngineLimits, RunLimits};
 use crate::store::Tx;
 use crate::store::steps::{self, Try};
 use crate::trace::Origin;
-use crate::workflow::definition::Uses;
+use crate::workflow::definition::{Definition, Step, Uses};
 use crate::workflow::{self, Claimed, Desk, Going, Late, Trouble};
+
+/// For how many leases a host runs no more steps of a kind that the plugin's tables do not fit.
+pub const RESTS: Millis = 3;
 
 /// What says how long a step may take that has a time of its own.
 const TIMEOUT: &str = "the step's `timeout`";
@@ -36,8 +39,17 @@ struct StepCause {
 
 impl StepCause {
     fn going<R>(&self, now: Millis, go: impl FnOnce(&Going<'_>) -> R) -> R {
-        let has = |uses: &Uses| bindings::has(&self.plugin, uses);
-        go(&Going { desk: &self.desk, plugin: &self.plugin.id, has: &has, claimed: 0, now })
+        let lacks = |of: &Definition, step: &Step| bindings::lacks(&self.plugin, &self.desk, of, step, now);
+        go(&Going { desk: &self.desk, plugin: &self.plugin.id, lacks: &lacks, claimed: 0, now })
+    }
+
+    /// Why this host cannot do what another may, or this one later: the tables are those of another version of the plugin.
+    fn unfit(&self, tx: &Tx, error: &InvokeError) -> Result<Option<String>, Failure> {
+        let InvokeError::Failure(failure) = error else { return Ok(None) };
+        if failure.code != Code::Schema || !tx.are_tables_anothers(&self.plugin.schema)? {
+            return Ok(None);
+        }
+        Ok(Some(waits(&self.plugin, failure)))
     }
 }
 
@@ -58,6 +70,15 @@ impl Cause for StepCause {
     }
 
     fn failed(&self, tx: &Tx, error: &InvokeError, now: Millis) -> Result<Option<Outcome>, Failure> {
+        if let Some(why) = self.unfit(tx, error)? {
+            let until = now.saturating_add(self.desk.lease.saturating_mul(RESTS));
+            self.desk.rest(&self.plugin.id, self.claimed.step(), until, &why);
+            return match self.going(now, |going| workflow::put_off(tx, going, &self.claimed, &why)) {
+                Ok(wakes) => Ok(Some(Outcome::new("null").waking(wakes))),
+                Err(Late::Fenced) => Ok(Some(Outcome::new("null"))),
+                Err(Late::Failed(failure)) => Err(failure),
+            };
+        }
         let Some(trouble) = self.ended.clone().or_else(|| told(&self.claimed, error, false)) else {
             return Ok(None);
         };
@@ -71,6 +92,17 @@ impl Cause for StepCause {
     fn is_recorded(&self) -> bool {
         true
     }
+}
+
+/// What is told of work that the plugin's tables do not fit here.
+pub fn waits(plugin: &Plugin, failure: &Failure) -> String {
+    let Plugin { id, version, .. } = plugin;
+    let text = format!(
+        "waits, and no try is used up: the tables of {id} are not those of its version {version} here; a host with the \
+         version that they are of goes on with it, or this one after oncehost schema apply {id}. {failure}"
+    );
+    // Postgres keeps no NUL.
+    text.replace('\0', "\u{fffd}")
 }
 
 /// What is kept of an error, and whether the step is to be tried again. `None` where the step is not to blame: a script

@@ -43,7 +43,7 @@ mod plan_tests;
 pub use anew::{make, tie};
 pub use apply::{Applied, ApplyError, State, Status, Tell, apply, apply_telling, bring, status};
 pub use database::{Database, Dialect};
-pub use misfits::misfits;
+pub use misfits::{are_anothers, misfits};
 pub use numbers::install;
 pub use parse::{SchemaFault, parse};
 pub use plan::{Plan, Refusal, Step, names, plan};

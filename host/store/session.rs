@@ -352,6 +352,17 @@ impl Tx {
         }
     }
 
+    /// Whether the tables were made for another `schema.sql` than the one that `wanted` was read from.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn are_tables_anothers(&self, wanted: &Schema) -> Result<bool, StoreError> {
+        match self {
+            Tx::Sqlite(tx) => tx.are_tables_anothers(wanted),
+            Tx::Postgres(tx) => tx.are_tables_anothers(wanted),
+        }
+    }
+
     /// A number, not negative, that changes when the tables do. On Postgres, where other hosts may change them, it may
     /// lag behind by a second.
     ///

@@ -96,6 +96,13 @@ verbs! { steps:
     /// When the database fails.
     pub fn give_back(tx, of: Try<'_>, due: Millis) -> bool;
 
+    /// Gives a try back that its host could not do, with the reason: it does not count, and others may come for it from
+    /// `due` on. Gives `false` where it is fenced.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn put_off(tx, of: Try<'_>, due: Millis, error: &str) -> bool;
+
     /// Lets a claim hold until `until`, unless it is another's by now. Gives whether.
     ///
     /// # Errors

@@ -13,8 +13,9 @@ use crate::store::StoreError;
 use crate::store::steps::{self, New, Try};
 use crate::store::{Tx, workflows};
 
-/// When a step is looked at again that is blocked, if nobody changed anything.
+/// When a step is looked at again that is blocked, if nobody changed anything: at most, and at least.
 pub(super) const BLOCKED: Millis = 60 * 60 * 1000;
+pub(super) const BLOCKED_AT_FIRST: Millis = 10 * 1000;
 /// Bytes of an error that are kept.
 const MOST_ERROR: usize = 4000;
 
@@ -87,6 +88,24 @@ pub fn failed(tx: &Tx, going: &Going<'_>, claimed: &Claimed, trouble: &Trouble) 
             moving.note(claimed.step, State::Failed(error.to_owned(), claimed.attempt));
         }
     }
+    moving.settle("")?;
+    Ok(moving.wakes)
+}
+
+/// Gives a try back that this host could not do: it does not count, and other hosts may come for it at once.
+///
+/// # Errors
+/// As [`ended`].
+pub fn put_off(tx: &Tx, going: &Going<'_>, claimed: &Claimed, why: &str) -> Result<Wakes, Late> {
+    let alone = going.desk.patience == 0;
+    let due = if alone { going.now.saturating_add(BLOCKED_AT_FIRST) } else { going.now };
+    let why = cut(why);
+    if !steps::put_off(tx, of(going, claimed), due, why)? {
+        return Err(Late::Fenced);
+    }
+    let mut moving = Move::new(tx, going, claimed.facts.clone());
+    moving.wakes.at(due);
+    moving.note(claimed.step, State::Failing(why.to_owned(), claimed.attempt.saturating_sub(1)));
     moving.settle("")?;
     Ok(moving.wakes)
 }
@@ -220,15 +239,17 @@ impl<'m> Move<'m> {
             return self.write(step, "skipped", None, Ok(Some("null"))).map(|()| State::Ended);
         }
         match &step.uses {
-            Uses::Script(_) | Uses::Action(_) if self.going.desk.patience > 0 && !(self.going.has)(&step.uses) => {
-                self.write(step, "ready", Some(now), Ok(None)).map(|()| State::Running)
-            }
-            Uses::Script(_) | Uses::Action(_) if !(self.going.has)(&step.uses) => {
-                let error = missing(step, self.going.plugin);
-                self.write(step, "blocked", Some(now.saturating_add(BLOCKED)), Err(&error))?;
-                Ok(State::Failing(error, 0))
-            }
-            Uses::Script(_) | Uses::Action(_) => self.claim_or_leave(index, step, view).map(|()| State::Running),
+            Uses::Script(_) | Uses::Action(_) => match (self.going.lacks)(&self.facts.definition, step) {
+                None => self.claim_or_leave(index, step, view).map(|()| State::Running),
+                Some(_) if self.going.desk.patience > 0 => {
+                    self.write(step, "ready", Some(now), Ok(None)).map(|()| State::Running)
+                }
+                Some(why) => {
+                    let why = cut(&why).to_owned();
+                    self.write(step, "blocked", Some(now.saturating_add(BLOCKED_AT_FIRST)), Err(&why))?;
+                    Ok(State::Failing(why, 0))
+                }
+            },
             Uses::SleepFor(span) => self.sleep(step, view.wakes_after(span, now)),
             Uses::SleepUntil(instant) => self.sleep(step, view.wakes_at(instant)),
             Uses::WaitForEvent { kind, fields } => match view.wait(kind, fields) {
@@ -364,8 +385,8 @@ pub(super) fn results(tx: &Tx, facts: &Facts) -> Result<Results, StoreError> {
     Ok(ended.filter_map(read).collect())
 }
 
-/// Why a step cannot run at the moment.
-pub(super) fn missing(step: &Step, plugin: &str) -> String {
+/// Why a step cannot run whose script or action is not there.
+pub fn missing(step: &Step, plugin: &str) -> String {
     let (kind, name, place) = match &step.uses {
         Uses::Script(name) => ("script", name.as_str(), format!("{plugin}/scripts/{}.ts", name.replace('.', "/"))),
         Uses::Action(name) => ("action", name.as_str(), format!("{plugin}/handlers/{}.ts", name.replace('.', "/"))),

@@ -53,6 +53,14 @@ pub enum Uses {
 }
 
 impl Uses {
+    /// What it runs, as a text; of all that runs nothing the same.
+    pub fn runs(&self) -> String {
+        match self {
+            Uses::Script(name) | Uses::Action(name) => format!("{} {name}", self.word()),
+            Uses::SleepFor(_) | Uses::SleepUntil(_) | Uses::WaitForEvent { .. } => String::new(),
+        }
+    }
+
     /// The word of the definition.
     pub fn word(&self) -> &'static str {
         match self {

@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value as Json;
 
-use super::advance::{BLOCKED, Move, State, cut, missing, results};
+use super::advance::{BLOCKED, BLOCKED_AT_FIRST, Move, State, cut, results};
 use super::definition::{Definition, Uses};
 use super::values::{View, matches};
 use super::{Claimed, Facts, Going, Results, Wakes};
@@ -41,6 +41,8 @@ pub struct Taken {
     pub next: Option<Millis>,
     /// Tenants with steps due that this host has no room for.
     pub starved: BTreeSet<String>,
+    /// How many steps stay due that are left to others.
+    left: usize,
 }
 
 impl Round {
@@ -91,8 +93,9 @@ pub fn take_due(tx: &Tx, going: &Going<'_>, round: &Round, mine: &Mine) -> Resul
     let rows = steps::due(tx, going.now, BATCH)?;
     let mut full = rows.len() == BATCH;
     take_all(tx, going, round, rows, &mut taken)?;
-    if !taken.starved.is_empty() {
-        // What there is no room for stays due, and somebody says so when there is. It holds up nobody whose time has come.
+    if !taken.starved.is_empty() || (full && taken.left == BATCH) {
+        // What there is no room for stays due, and somebody says so when there is; so does what is left to others. It holds
+        // up nobody whose time has come.
         let rows = steps::timers(tx, going.now, BATCH)?;
         full = rows.len() == BATCH;
         take_all(tx, going, round, rows, &mut taken)?;
@@ -148,18 +151,15 @@ fn left_to_others(going: &Going<'_>, row: &Step, taken: &mut Taken) -> bool {
     let left = going.now < until;
     if left {
         taken.next = Some(taken.next.map_or(until, |next| next.min(until)));
+        taken.left += 1;
     }
     left
 }
 
-/// When a step that cannot run is looked at again. Where others could, it is due again soon, and then less and less
-/// often.
+/// When a step that cannot run is looked at again: soon at first, and then less and less often.
 fn blocked_until(going: &Going<'_>, row: &Step) -> Millis {
-    let pause = match going.desk.patience {
-        0 => BLOCKED,
-        patience => (going.now.saturating_sub(row.ready_at) / 2).clamp(patience.min(BLOCKED), BLOCKED),
-    };
-    going.now.saturating_add(pause)
+    let soonest = going.desk.patience.clamp(BLOCKED_AT_FIRST, BLOCKED);
+    going.now.saturating_add((going.now.saturating_sub(row.ready_at) / 2).clamp(soonest, BLOCKED))
 }
 
 fn take(tx: &Tx, going: &Going<'_>, facts: Arc<Facts>, row: &Step, taken: &mut Taken) -> Result<Wakes, StoreError> {
@@ -229,12 +229,11 @@ fn run(
         );
         return trouble("failed", None, &error, State::Failed);
     }
-    if !(going.has)(&step.uses) {
+    if let Some(why) = (going.lacks)(&facts.definition, step) {
         if left_to_others(going, row, taken) {
             return Ok(Wakes::default());
         }
-        let error = missing(step, going.plugin);
-        return trouble("blocked", Some(blocked_until(going, row)), &error, State::Failing);
+        return trouble("blocked", Some(blocked_until(going, row)), &why, State::Failing);
     }
     let beside = &taken.wakes.claimed;
     let own = beside.iter().filter(|claimed| claimed.facts.tenant == facts.tenant).count();

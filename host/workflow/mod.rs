@@ -1,7 +1,7 @@
 //! Workflows: what comes next in one, and how that is written, inside whatever transaction asks. Who runs the steps
 //! is `flow`'s business.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 
 use serde_json::Value as Json;
@@ -15,7 +15,7 @@ mod due;
 mod operate;
 mod values;
 
-pub use advance::{begin, ended, failed};
+pub use advance::{begin, ended, failed, missing, put_off};
 pub use definition::Definition;
 pub use due::{Mine, Round, Taken, satisfy, take_due};
 pub use operate::{Page, Wanted, cancel, find, list, retry, show};
@@ -177,6 +177,16 @@ pub struct Desk {
     /// How long a step that this host cannot run is left to others; 0 where there are none.
     pub patience: Millis,
     places: Mutex<Places>,
+    limits: Mutex<Limits>,
+}
+
+/// What a host leaves to others for now.
+#[derive(Debug, Default)]
+struct Limits {
+    /// Plugins of which another host that lives has a newer version.
+    outdated: BTreeSet<String>,
+    /// By plugin, what its tables keep from running here, until when that is believed, and why.
+    resting: HashMap<String, HashMap<String, (Millis, String)>>,
 }
 
 /// Steps that a host has claimed.
@@ -197,7 +207,39 @@ impl Places {
 impl Desk {
     /// A desk that takes nothing yet.
     pub fn new(owner: String, lease: Millis, patience: Millis) -> Self {
-        Self { owner, lease, patience, places: Mutex::default() }
+        Self { owner, lease, patience, places: Mutex::default(), limits: Mutex::default() }
+    }
+
+    fn limits(&self) -> MutexGuard<'_, Limits> {
+        self.limits.lock().unwrap_or_else(PoisonError::into_inner)
+    }
+
+    /// Notes of which plugins another host that lives has a newer version.
+    pub fn are_outdated(&self, plugins: BTreeSet<String>) {
+        self.limits().outdated = plugins;
+    }
+
+    /// Whether another host that lives has a newer version of a plugin.
+    pub fn is_outdated(&self, plugin: &str) -> bool {
+        self.limits().outdated.contains(plugin)
+    }
+
+    /// Runs no more steps of this kind until `until`, for the reason `why`.
+    pub fn rest(&self, plugin: &str, step: &definition::Step, until: Millis, why: &str) {
+        let mut limits = self.limits();
+        limits.resting.entry(plugin.to_owned()).or_default().insert(step.uses.runs(), (until, why.to_owned()));
+    }
+
+    /// Why it runs no steps of this kind at the moment, if it does not.
+    pub fn rests(&self, plugin: &str, step: &definition::Step, now: Millis) -> Option<String> {
+        let limits = self.limits();
+        let (until, why) = limits.resting.get(plugin)?.get(&step.uses.runs())?;
+        (now < *until).then(|| why.clone())
+    }
+
+    /// Tries again what rested, since the plugin or its tables are others now, or somebody asks for it.
+    pub fn resume(&self, plugin: &str) {
+        self.limits().resting.remove(plugin);
     }
 
     fn places(&self) -> MutexGuard<'_, Places> {
@@ -259,12 +301,15 @@ impl Desk {
 pub struct Going<'g> {
     pub desk: &'g Desk,
     pub plugin: &'g str,
-    /// Whether the plugin has a script, or an action, of this name now.
-    pub has: &'g dyn Fn(&definition::Uses) -> bool,
+    /// Why this host cannot run a step now; `None` where it can.
+    pub lacks: Lacks<'g>,
     /// Steps of the same tenant that the transaction has claimed before.
     pub claimed: usize,
     pub now: Millis,
 }
+
+/// See [`Going::lacks`].
+pub type Lacks<'g> = &'g dyn Fn(&Definition, &definition::Step) -> Option<String>;
 
 /// Why a try failed, as it is kept.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -10,6 +10,7 @@ mod outside;
 mod payment;
 mod scenarios;
 pub mod stored;
+pub mod tables;
 
 use std::time::{Duration, Instant};
 

@@ -13,7 +13,9 @@ mod outages;
 mod proxy;
 mod schedules;
 pub mod three;
+mod tls;
 mod unreachable;
+mod versions;
 
 use oncehost::config::{Settings, Store};
 

@@ -122,6 +122,14 @@ pub fn give_back(tx: &Tx, of: Try<'_>, due: Millis) -> Result<bool, StoreError> 
     Ok(update(tx, &rest, &[tried(of), vec![number(due)]].concat())? == 1)
 }
 
+/// Gives a try back that its host could not do, with the reason. Gives `false` where it is fenced.
+pub fn put_off(tx: &Tx, of: Try<'_>, due: Millis, error: &str) -> Result<bool, StoreError> {
+    let rest = format!(
+        "state = 'blocked', due = $5, owner = NULL, attempt = attempt - 1, error = $6, details = NULL WHERE {CLAIMED}"
+    );
+    Ok(update(tx, &rest, &[tried(of), vec![number(due), text(error)]].concat())? == 1)
+}
+
 /// Lets a claim hold until `until`, unless it is another's by now. Gives whether.
 pub fn renew(tx: &Tx, of: Try<'_>, until: Millis) -> Result<bool, StoreError> {
     let rest = format!("due = $5 WHERE {CLAIMED}");

@@ -109,8 +109,19 @@ impl Tx {
     /// # Errors
     /// When the database fails, or the transaction is gone.
     pub fn misfits(&self, wanted: &Schema) -> Result<BTreeMap<String, String>, StoreError> {
-        let found = self.in_schema(|| schema::misfits(&Within(self), wanted));
-        found?.map_err(|error| match self.fate() {
+        self.found(self.in_schema(|| schema::misfits(&Within(self), wanted))?)
+    }
+
+    /// See [`crate::store::Tx::are_tables_anothers`].
+    ///
+    /// # Errors
+    /// When the database fails, or the transaction is gone.
+    pub fn are_tables_anothers(&self, wanted: &Schema) -> Result<bool, StoreError> {
+        self.found(self.in_schema(|| schema::are_anothers(&Within(self), wanted))?)
+    }
+
+    fn found<R>(&self, found: Result<R, SchemaError>) -> Result<R, StoreError> {
+        found.map_err(|error| match self.fate() {
             Fate::Open => StoreError::Unavailable(error.to_string()),
             Fate::Again | Fate::Parted | Fate::Ended | Fate::Away | Fate::Refused => super::gone(),
         })

@@ -137,6 +137,16 @@ pub fn give_back(tx: &Tx, of: Try<'_>, due: Millis) -> Result<bool, StoreError> 
     change(tx, sql, params![of.workflow, of.step, of.owner, of.attempt, due]).map(|changed| changed == 1)
 }
 
+/// Gives a try back that its host could not do, with the reason. Gives `false` where it is fenced.
+///
+/// # Errors
+/// When the database fails.
+pub fn put_off(tx: &Tx, of: Try<'_>, due: Millis, error: &str) -> Result<bool, StoreError> {
+    let sql = "UPDATE _oncehost_steps SET state = 'blocked', due = ?5, owner = NULL, attempt = attempt - 1, error = ?6, \
+               details = NULL WHERE workflow = ?1 AND step = ?2 AND owner = ?3 AND attempt = ?4 AND state = 'running'";
+    change(tx, sql, params![of.workflow, of.step, of.owner, of.attempt, due, error]).map(|changed| changed == 1)
+}
+
 /// Lets a claim hold until `until`, unless it is another's by now. Gives whether.
 ///
 /// # Errors

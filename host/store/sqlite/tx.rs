@@ -216,6 +216,16 @@ impl Tx {
         })
     }
 
+    /// See [`crate::store::Tx::are_tables_anothers`].
+    ///
+    /// # Errors
+    /// As [`Tx::with`].
+    pub fn are_tables_anothers(&self, wanted: &Schema) -> Result<bool, StoreError> {
+        self.with(|connection| {
+            schema::are_anothers(connection, wanted).map_err(|error| StoreError::Unavailable(error.to_string()))
+        })
+    }
+
     /// Runs `work` inside the transaction, with the run's time limit on its queries; for what only reads.
     ///
     /// # Errors
