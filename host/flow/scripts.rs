@@ -194,17 +194,23 @@ impl Scripts {
             let Some(thread) = state.threads.remove(&id) else { continue };
             let culprit = thread.busy.map(|busy| busy.run);
             for (run, (claimed, landing, prepared)) in thread.runs {
-                let text = if Some(run) == culprit {
-                    "LIMIT: the script ran past its limit in a built-in that cannot be interrupted, and was given up; work \
-                     on less data at once"
-                } else {
-                    "UNAVAILABLE: the thread that this script shared with another had to be given up"
-                };
-                let plugin = &prepared.scope.plugin.id;
-                tracing::error!(plugin, operation = prepared.scope.operation, "a script was given up: {text}");
-                app.metrics.plugin(plugin).relieved();
-                let trouble = Trouble { text: text.to_owned(), details: None, again: true };
-                app.flows.unsettled(plugin, claimed, Some(trouble));
+                let (plugin, operation) = (&prepared.scope.plugin.id, &prepared.scope.operation);
+                // Those that waited beside it are not to blame: they run again, and the try does not count.
+                let trouble = (Some(run) == culprit).then(|| {
+                    let text = "LIMIT: the script ran past its limit in a built-in that cannot be interrupted, and was \
+                                given up; work on less data at once";
+                    tracing::error!(plugin, operation, "a script was given up: {text}");
+                    app.metrics.plugin(plugin).relieved();
+                    Trouble { text: text.to_owned(), details: None, again: true }
+                });
+                if trouble.is_none() {
+                    tracing::warn!(
+                        plugin,
+                        operation,
+                        "the thread of this script was given up with another; it runs again"
+                    );
+                }
+                app.flows.unsettled(plugin, claimed, trouble);
                 drop(landing);
             }
         }

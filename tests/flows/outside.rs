@@ -68,7 +68,7 @@ export const cases: any = {
 }
 //- /caller/handlers/start.ts
 export function handle(input: any) {
-  const started = flow.start('call', input.id, { name: input.name, arg: input.arg ?? null })
+  const started = flow.start(input.flow ?? 'call', input.id, { name: input.name, arg: input.arg ?? null })
   if (!started.ok) throw started.error
   return started.data
 }
@@ -83,6 +83,10 @@ export function handle(input: any) {
 { "name": "call", "job": { "seed": ["name", "arg"] }, "steps": [
   { "id": "s", "uses": "script", "inputs": { "script": { "const": "eval" }, "name": { "from": "trigger.name" }, "arg": { "from": "trigger.arg" } },
     "retry": { "maxAttempts": 3, "initial": "1s", "max": "1s" }, "timeout": "2s" } ] }
+//- /caller/flows/long.json
+{ "name": "long", "job": { "seed": ["name", "arg"] }, "steps": [
+  { "id": "s", "uses": "script", "inputs": { "script": { "const": "eval" }, "name": { "from": "trigger.name" }, "arg": { "from": "trigger.arg" } },
+    "timeout": "600s" } ] }
 //- /other/plugin.json
 { "id": "other", "version": "1.0.0", "permissions": ["data:write"] }
 //- /other/schema.sql
@@ -364,6 +368,34 @@ fn script_that_cannot_be_interrupted_is_given_up_and_others_go_on() {
     assert!(failing["error"].as_str().unwrap().contains("and was given up"), "{failing}");
     start(&host, "localhost");
     until(|| shown(&host, "localhost")["status"].clone(), |status| status == "completed");
+}
+
+#[test]
+fn scripts_that_wait_beside_one_that_is_given_up_run_again_and_the_try_does_not_count() {
+    let gate = Arc::new((Mutex::new(false), Condvar::new()));
+    let opens = gate.clone();
+    let server = Server::new(move |_| {
+        drop(opens.1.wait_while(opens.0.lock().unwrap(), |open| !*open).unwrap());
+        (200, Vec::new(), String::new())
+    });
+    let (_folders, host) = process(&server, "2s", &[]);
+    // One at least on each thread.
+    let many = std::thread::available_parallelism().map_or(2, usize::from).max(2) * 2;
+    for id in 0..many {
+        let body = json!({ "flow": "long", "id": id.to_string(), "name": "wait" }).to_string();
+        host.post("caller", "start", &id.to_string(), &body).data();
+    }
+    until(|| server.seen().len(), |seen| *seen == many);
+    start(&host, "stuck");
+    until(|| shown(&host, "stuck"), |found| !found["error"].is_null());
+    until(|| server.seen().len(), |seen| *seen > many);
+    *gate.0.lock().unwrap() = true;
+    gate.1.notify_all();
+    for id in 0..many {
+        let long = || host.get(&format!("/admin/flows/long-{id}")).json();
+        let found = until(long, |found| found["status"] == "completed");
+        assert_eq!(found["steps"][0]["attempts"], 1, "{found}");
+    }
 }
 
 #[test]
