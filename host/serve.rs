@@ -202,7 +202,13 @@ async fn check_reach(app: &App) -> Result<(), StartError> {
         if unusable.is_file || !(address.ip().is_loopback() || app.auth.has_tokens()) {
             return Err(StartError(format!("{unusable}; {}", unusable.fix())));
         }
-        tracing::error!("{unusable}; nobody is let in with a JWT until that answers, and it is asked again and again");
+        if unusable.others_only {
+            tracing::error!("{unusable}; {}: until then nobody is let in with a JWT", unusable.fix());
+        } else {
+            tracing::error!(
+                "{unusable}; nobody is let in with a JWT until that answers, and it is asked again and again"
+            );
+        }
     }
     if address.ip().is_loopback() || app.auth.has_credentials() {
         return Ok(());
