@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
@@ -23,6 +22,7 @@ use crate::http::{self, Door};
 use crate::ids::SystemIds;
 use crate::trace::Exporter;
 
+pub mod room;
 mod rounds;
 
 /// The name of the local socket in the data folder.
@@ -30,12 +30,10 @@ const SOCKET: &str = "oncehost.sock";
 /// The longest path of a Unix socket, in bytes, on every system that has them.
 const SOCKET_PATH: usize = 100;
 
-/// The most connections at one time over TCP, where no setting says it, and over the local socket.
-const CONNECTIONS: usize = 8192;
+/// The most connections at one time over the local socket.
 const LOCAL_CONNECTIONS: usize = 64;
-/// Files that a host must be able to open at a time, and below which it says that they are few.
-const FEWEST_FILES: u64 = 64;
-const MANY_FILES: u64 = 4096;
+/// Signals within this time of the first are one with it.
+const TOGETHER: Duration = Duration::from_millis(250);
 /// What closing may take in any case, where requests took all of `stop_grace`.
 const CLOSE: Duration = Duration::from_secs(1);
 
@@ -44,7 +42,7 @@ const CLOSE: Duration = Duration::from_secs(1);
 /// # Errors
 /// See [`App::open`]; also when this process may open too few files.
 pub fn open(settings: Settings) -> Result<Arc<App>, StartError> {
-    raise_open_files()?;
+    room::raise_open_files()?;
     App::open(settings, Arc::new(SystemClock), Arc::new(SystemIds::default()))
 }
 
@@ -53,7 +51,7 @@ pub fn open(settings: Settings) -> Result<Arc<App>, StartError> {
 /// # Errors
 /// As [`open`].
 pub fn open_for_command(settings: Settings) -> Result<Arc<App>, StartError> {
-    raise_open_files()?;
+    room::raise_open_files()?;
     App::open_as(Holder::Command, settings, Arc::new(SystemClock), Arc::new(SystemIds::default()))
 }
 
@@ -107,7 +105,7 @@ impl Server {
         let Self { app, tcp, address, local } = self;
         let (stopper, stopped) = watch::channel(false);
         let door = if app.settings.dev { Door::Dev { port: address.port() } } else { Door::Serve };
-        let over_tcp = http::listen::serve(tcp, &app, door, connection_limit(&app.settings), stopped.clone());
+        let over_tcp = http::listen::serve(tcp, &app, door, room::connection_limit(&app.settings), stopped.clone());
         let over_local = async {
             if let Some(local) = local {
                 http::listen::serve(local, &app, Door::Local, LOCAL_CONNECTIONS, stopped).await;
@@ -126,6 +124,7 @@ impl Server {
             tokio::select! {
                 _ = async { tokio::join!(over_tcp, over_local, stopping, events::run(&app)) } => {}
                 () = rounds::clear_now_and_then(&app) => {}
+                () = rounds::keep_a_thread() => {}
                 () = export(&mut exporter) => {}
                 () = app.auth.keep_fresh() => {}
                 () = rounds::follow_tokens(&app), if app.stores.is_shared() => {}
@@ -157,37 +156,6 @@ async fn export(exporter: &mut Option<Exporter>) {
         Some(exporter) => exporter.run().await,
         None => std::future::pending().await,
     }
-}
-
-/// Raises the number of files that this process may open as far as the system lets it, and gives that number.
-///
-/// # Errors
-/// When it is too small for a host.
-fn raise_open_files() -> Result<u64, StartError> {
-    let mut limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, ..limit };
-    if setrlimit(Resource::Nofile, raised).is_ok() {
-        limit = raised;
-    }
-    let files = limit.current.unwrap_or(u64::MAX);
-    if files >= FEWEST_FILES {
-        return Ok(files);
-    }
-    Err(StartError(format!(
-        "this process may open {files} files at a time, and a host needs {FEWEST_FILES} at the least, better \
-         {MANY_FILES}; raise it with `ulimit -n {MANY_FILES}`, or LimitNOFILE={MANY_FILES} in the service's unit"
-    )))
-}
-
-/// How many connections there may be: at most half of the files that may be open. The databases need theirs.
-fn connection_limit(settings: &Settings) -> usize {
-    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let half = usize::try_from(files / 2).unwrap_or(usize::MAX);
-    let connections = settings.connections.unwrap_or(CONNECTIONS).min(half);
-    if files < MANY_FILES || settings.connections.is_some_and(|wanted| wanted > half) {
-        tracing::warn!(files, connections, "few files may be open at a time (ulimit -n), so fewer callers are served");
-    }
-    connections
 }
 
 /// Refuses to listen where others than this machine can reach a host that asks for no credentials, or that has none
@@ -320,8 +288,8 @@ impl Signals {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())?, hangup })
     }
 
-    /// What ends with the first of them, and what ends with the next one after it. One receiver serves both, in turn:
-    /// with a receiver each, two signals that come close together could be one to the second.
+    /// What ends with the first of them, and what ends with the next one after it. What comes together with the first is no
+    /// second: a terminal tells all that run in it, and npm and `timeout` tell it once more. One receiver serves both, in turn.
     pub fn stop_and_hurry(mut self) -> (impl Future<Output = ()>, impl Future<Output = ()>) {
         let (pass_on, passed) = oneshot::channel::<Self>();
         let stop = async move {
@@ -330,10 +298,13 @@ impl Signals {
             let _ended = pass_on.send(self);
         };
         let hurry = async move {
-            match passed.await {
-                Ok(mut signals) => signals.next().await,
-                Err(_) => std::future::pending().await,
+            let Ok(mut signals) = passed.await else { return std::future::pending().await };
+            let together = tokio::time::sleep(TOGETHER);
+            tokio::pin!(together);
+            loop {
+                tokio::select! { biased; () = &mut together => break, () = signals.next() => {} }
             }
+            signals.next().await;
         };
         (stop, hurry)
     }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 
+use rustix::process::{Resource, getrlimit};
 use serde_json::Value as Json;
 
 use super::content::Content;
@@ -148,10 +149,21 @@ impl Reload<'_> {
                 loaded.push((place, self.folder(folder, &mut evaluator)));
             }
         };
-        let most = thread::available_parallelism().map_or(1, NonZero::get).min(LOADERS).min(folders.len());
+        // The stack of each takes much of an address space that is limited, and none of one that is not.
+        let limited = getrlimit(Resource::As).current.is_some();
+        let most = if limited { 1 } else { thread::available_parallelism().map_or(1, NonZero::get).min(LOADERS) };
+        // What was not touched only goes over.
+        let most = most.min(self.wanted.folders.as_ref().map_or(folders.len(), BTreeSet::len)).max(1);
         let mut loaded = thread::scope(|scope| {
             let loader = || thread::Builder::new().name("loader".to_owned()).stack_size(STACK);
-            let first = loader().spawn_scoped(scope, work)?;
+            let refused = |error: io::Error| {
+                let mib = STACK >> 20;
+                let text = format!(
+                    "no thread with a stack of {mib} MiB can be had to load them ({error}; ulimit -u, ulimit -v)"
+                );
+                io::Error::new(error.kind(), text)
+            };
+            let first = loader().spawn_scoped(scope, work).map_err(refused)?;
             // Where there is no room for more of them, fewer do.
             let more = (1..most).map_while(|_| loader().spawn_scoped(scope, work).ok());
             let loaders: Vec<_> = std::iter::once(first).chain(more).collect();

@@ -20,7 +20,7 @@ use crate::support::scenario::files;
 use crate::support::shop::SHOP;
 
 /// `oncehost dev` behind what a shell does first.
-fn dev_after(folders: &Folders, first: &str) -> Command {
+pub(super) fn dev_after(folders: &Folders, first: &str) -> Command {
     let mut shell = Command::new("bash");
     shell.arg("-c").arg(format!("{first}; exec '{}' dev --apply-schema", binary().display()));
     folders.onto(shell)
@@ -28,7 +28,7 @@ fn dev_after(folders: &Folders, first: &str) -> Command {
 
 /// A host that works: a fresh call is done, and an old one is replayed.
 #[track_caller]
-fn works(host: &Process, fresh: &str, old: Option<&str>) {
+pub(super) fn works(host: &Process, fresh: &str, old: Option<&str>) {
     assert_eq!(host.post("shop", "add", fresh, &body(fresh)).data()["created"], true);
     if let Some(old) = old {
         assert!(host.post("shop", "add", old, &body(old)).replayed, "{old}");
