@@ -180,9 +180,7 @@ impl App {
         let (before, next) = (self.registry(), Arc::new(next));
         *self.registry.write().unwrap_or_else(PoisonError::into_inner) = next.clone();
         self.reloads.fetch_add(u64::from(counts), Ordering::Relaxed);
-        let same = |id: &String, plugin| before.plugins.get(id).is_some_and(|before| Arc::ptr_eq(before, plugin));
-        let differ = next.plugins.iter().filter(|(id, plugin)| !same(id, plugin));
-        self.flows.reloaded(differ.map(|(id, _)| id.clone()));
+        self.flows.reloaded(next.newer_than(&before).into_iter());
     }
 
     /// How many reloads there were that changed something.
@@ -240,10 +238,7 @@ impl App {
             .and(removed)
             .map_err(|error| format!("the data folder {} cannot be written: {error}", data.display()))?;
         self.stores.ready()?;
-        let registry = self.registry();
-        let told = |(plugin, error): (&String, StoreError)| format!("{plugin} cannot be served: {error}");
-        let unusable = registry.plugins.keys().find_map(|plugin| Some((plugin, self.database(plugin).glance().err()?)));
-        unusable.map_or(Ok(()), |found| Err(told(found)))
+        self.stores.glance(self.registry().plugins.keys())
     }
 
     /// Looks whose the databases of `[stores]` are that have come back.

@@ -51,11 +51,14 @@ pub async fn reload(app: &Arc<App>, wanted: Wanted, since: Instant) -> Result<Re
         }
     }
     let next = subscriptions::change(app, next).await?;
+    let newer = next.newer_than(&before);
     if app.settings.dev && !report.changes.is_empty() {
-        report.tables.extend(types::write_all(&next, app.settings.client_types.as_deref()));
+        let gone = before.plugins.keys().filter(|id| !next.plugins.contains_key(*id));
+        let touched = newer.iter().chain(gone).cloned().collect();
+        report.tables.extend(types::write_all(&next, Some(&touched), app.settings.client_types.as_deref()));
     }
     app.swap(next, !report.changes.is_empty());
-    subscriptions::resume(app);
+    subscriptions::resume(app, &newer);
     report.took = since.elapsed();
     if !report.changes.is_empty() {
         app.metrics.reloaded(!report.is_broken());

@@ -57,6 +57,12 @@ impl Registry {
         Reload { before: self, served: self.by_folder(), dir, wanted, now }.run()
     }
 
+    /// The plugins that are not the same objects as in the snapshot before.
+    pub fn newer_than(&self, before: &Self) -> BTreeSet<String> {
+        let same = |id: &String, plugin| before.plugins.get(id).is_some_and(|before| Arc::ptr_eq(before, plugin));
+        self.plugins.iter().filter(|(id, plugin)| !same(id, plugin)).map(|(id, _)| id.clone()).collect()
+    }
+
     /// The plugins by the folders that gave them.
     fn by_folder(&self) -> BTreeMap<String, Arc<Plugin>> {
         self.plugins.values().map(|plugin| (plugin.folder(), plugin.clone())).collect()
