@@ -150,6 +150,21 @@ fn lost_database_of_a_plugin_does_not_begin_anew_until_somebody_gives_it_up() {
 }
 
 #[test]
+fn name_that_was_never_anything_is_not_adopted_and_what_was_meant_is_told() {
+    let folders = used();
+    let refused = run(folders.command(&["store", "adopt", "shop", "shp"]));
+    let text = refused.sentence(1);
+    assert!(text.starts_with("there is no plugin \"shp\"") && text.contains("did you mean \"shop\"?"), "{text}");
+    assert_eq!(refused.out, "", "nor is the other");
+    // Of a plugin that is gone, data or the memory of them do.
+    fs::remove_dir_all(folders.plugins().join("shop")).unwrap();
+    assert_eq!(run(folders.command(&["store", "adopt", "shop"])).code, Some(0));
+    remove(&folders.data(), "shop.db");
+    assert_eq!(run(folders.command(&["store", "adopt", "shop"])).code, Some(0));
+    assert_eq!(run(folders.command(&["store", "adopt", "shop"])).code, Some(1), "now it is forgotten");
+}
+
+#[test]
 fn database_that_was_there_before_hosts_remembered_it_is_remembered_from_the_next_start_on() {
     let folders = used();
     folders.database("host").execute("DELETE FROM databases", []).unwrap();
