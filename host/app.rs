@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use crate::auth::Auth;
@@ -55,6 +56,8 @@ pub struct App {
     /// What runs workflows.
     pub flows: Arc<Flows>,
     registry: RwLock<Arc<Registry>>,
+    /// Where it listens, once it does.
+    pub address: OnceLock<SocketAddr>,
     /// Held by a reload from looking to swapping.
     pub reloading: tokio::sync::Mutex<()>,
     reloads: AtomicU64,
@@ -159,6 +162,7 @@ impl App {
             events,
             flows,
             registry: RwLock::new(Arc::new(registry)),
+            address: OnceLock::new(),
             reloading: tokio::sync::Mutex::default(),
             reloads: AtomicU64::new(0),
             lanes: Mutex::default(),

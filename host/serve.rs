@@ -71,6 +71,8 @@ impl Server {
     pub async fn start(app: Arc<App>) -> Result<Self, StartError> {
         match bind(&app).await {
             Ok((tcp, address)) => {
+                // An app is served once.
+                let _first = app.address.set(address);
                 let local = bind_local(&app.settings.data)
                     .inspect_err(|error| {
                         let data = app.settings.data.display();
