@@ -209,20 +209,21 @@ async fn bind(app: &App) -> Result<(TcpListener, SocketAddr), StartError> {
     let wanted = app.settings.listen;
     check_reach(app).await?;
     let bound = TcpListener::bind(wanted).await.and_then(|tcp| tcp.local_addr().map(|address| (tcp, address)));
-    bound.map_err(|error| {
-        let why = error.kind();
-        StartError(if why == io::ErrorKind::AddrInUse {
-            format!("another program listens on {wanted} already; stop it, or choose another address with --listen")
-        } else if why == io::ErrorKind::PermissionDenied {
-            format!(
-                "not allowed to listen on {wanted}; ports below 1024 need a privilege, choose another with --listen"
-            )
-        } else if why == io::ErrorKind::AddrNotAvailable {
-            format!("this machine has no address {}; choose another with --listen", wanted.ip())
-        } else {
-            format!("cannot listen on {wanted}: {error}")
-        })
-    })
+    bound.map_err(|error| StartError(not_bound(wanted, &error)))
+}
+
+/// Why nobody can listen on an address, and what to do.
+pub fn not_bound(wanted: SocketAddr, error: &io::Error) -> String {
+    let why = error.kind();
+    if why == io::ErrorKind::AddrInUse {
+        format!("another program listens on {wanted} already; stop it, or choose another address with --listen")
+    } else if why == io::ErrorKind::PermissionDenied {
+        format!("not allowed to listen on {wanted}; ports below 1024 need a privilege, choose another with --listen")
+    } else if why == io::ErrorKind::AddrNotAvailable {
+        format!("this machine has no address {}; choose another with --listen", wanted.ip())
+    } else {
+        format!("cannot listen on {wanted}: {error}; choose another address with --listen")
+    }
 }
 
 /// A path by which the local socket of a data folder can be bound or connected to, for as long as this value lives.

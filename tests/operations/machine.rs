@@ -45,6 +45,8 @@ fn port_in_use() {
     let text =
         format!("another program listens on {address} already; stop it, or choose another address with --listen");
     assert_eq!(ended.sentence(1), text);
+    let doctor = run(folders.command(&["doctor", "--listen", &address]));
+    assert!(doctor.out.contains(&format!("WARN  listen: another program listens on {address}")), "{}", doctor.out);
     drop(taken);
     command.env_remove("ONCEHOST_LISTEN");
     works(&Process::start(command), "a", None);
