@@ -341,7 +341,12 @@ impl App {
 /// Why there are no plugins.
 pub fn unread(plugins: &Path, error: &std::io::Error) -> StartError {
     let folder = plugins.display();
-    StartError(format!("cannot read the plugins folder {folder}: {error}; name another with --plugins DIR"))
+    let new = if error.kind() == std::io::ErrorKind::NotFound {
+        "`oncehost new NAME` makes it with a first plugin; or "
+    } else {
+        ""
+    };
+    StartError(format!("cannot read the plugins folder {folder}: {error}; {new}name another with --plugins DIR"))
 }
 
 /// Does one batch of long work, and then rests four times as long as it took: others have most of the time.

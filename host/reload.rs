@@ -13,6 +13,7 @@ use crate::events::subscriptions;
 use crate::failure::{Code, Failure};
 use crate::plugin::watch::{Heard, Watch};
 use crate::plugin::{Change, Fault, Plugin, Registry, Wanted, What};
+use crate::suggest;
 use crate::tables::{self, Pending};
 use crate::types;
 
@@ -110,7 +111,9 @@ pub async fn reload_named(app: &Arc<App>, plugin: Option<&str>) -> Result<Report
             let named = !name.contains(['/', '\\']) && !name.starts_with('.');
             let there = named && app.settings.plugins.join(&folder).join("plugin.json").is_file();
             if !there && !registry.plugins.contains_key(name) && !registry.broken.contains_key(name) {
-                let text = format!("there is no plugin \"{name}\", loaded or in {}", app.settings.plugins.display());
+                let known = registry.plugins.keys().chain(registry.broken.keys()).map(String::as_str);
+                let (hint, folder) = (suggest::hint(name, known), app.settings.plugins.display());
+                let text = format!("there is no plugin \"{name}\", loaded or in {folder}{hint}");
                 return Err(Failure::new(Code::NotFound, text));
             }
             Some(BTreeSet::from([folder]))

@@ -407,7 +407,7 @@ fn plugin_reload_tells_what_changed_or_what_is_wrong() {
     assert_eq!((code, &report["changes"][0]["what"]), (1, &json!("broken")));
     assert_eq!(report["changes"][0]["faults"][0]["line"], 1);
     let (code, _, err) = run(&["plugin", "reload", "shp"]);
-    assert!(code == 1 && err.contains("no plugin \"shp\""), "{err}");
+    assert!(code == 1 && err.contains("no plugin \"shp\"") && err.contains("did you mean \"shop\"?"), "{err}");
     let nobody = Folders::new(SHOP);
     let ended = nobody.command(&["plugin", "reload"]).output().unwrap();
     assert_eq!(ended.status.code(), Some(1));
