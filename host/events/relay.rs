@@ -147,6 +147,7 @@ async fn pass_on(app: &Arc<App>, name: &str, batch: &[Passing], behind: &mut BTr
         blocking(move || db.mark_events_relayed(&ids, now)).await??;
     } else {
         change(app, name, move |tx| outbox::mark_relayed(tx, &ids, now)).await?;
+        app.host_db.relayed(batch.iter().filter(|event| event.message.is_some()).map(|event| event.event_id.clone()));
     }
     crate::crash_point!("relay-after-mark");
     app.metrics.relayed(batch.len());

@@ -25,16 +25,19 @@ pub(crate) fn check_input(schema: &InputSchema, input: &Json) -> Option<Failure>
     let Some(work) = cost(&schema.source, input, WORK) else {
         return Some(Failure::new(
             Code::Validation,
-            "the input fits so many forms of the action's schema in so many ways that it cannot be checked; send less,              or nest it less (or let the schema tell its forms apart without a choice that holds itself)",
+            "the input fits so many forms of the action's schema in so many ways that it cannot be checked; send less, \
+             or nest it less (or let the schema tell its forms apart without a choice that holds itself)",
         ));
     };
+    // What fits, as most does, is known sooner than where it does not.
+    if schema.validator.is_valid(input) {
+        return None;
+    }
     if work > TOLD {
-        return (!schema.validator.is_valid(input)).then(|| {
-            Failure::new(
-                Code::Validation,
-                "the input is not what the action declares; it is too large to say where, send less to hear more",
-            )
-        });
+        return Some(Failure::new(
+            Code::Validation,
+            "the input is not what the action declares; it is too large to say where, send less to hear more",
+        ));
     }
     let mut found = Found { schema: &schema.source, input, fields: Vec::new() };
     for error in schema.validator.iter_errors(input) {

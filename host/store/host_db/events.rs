@@ -174,7 +174,8 @@ impl HostDb {
         }
     }
 
-    /// Gives messages their positions, once for each event, and gives the last position there is.
+    /// Gives messages their positions, once for each event until that is [relayed](Self::relayed), and gives the last
+    /// position there is.
     ///
     /// # Errors
     /// When the database fails.
@@ -182,6 +183,15 @@ impl HostDb {
         match self {
             HostDb::Sqlite(db) => db.note(messages, now),
             HostDb::Postgres(db) => db.note(messages, now),
+        }
+    }
+
+    /// Says that these events do not come again: it is on disk that they were relayed.
+    pub fn relayed(&self, event_ids: impl Iterator<Item = String>) {
+        match self {
+            HostDb::Sqlite(db) => db.relayed(event_ids),
+            // An index over all messages knows.
+            HostDb::Postgres(_) => {}
         }
     }
 

@@ -17,11 +17,12 @@ mod placed;
 pub use placed::noted;
 
 /// Its tables, a step a version.
-pub(super) const TABLES: [&str; 4] = [
+pub(super) const TABLES: [&str; 5] = [
     include_str!("../../../schema/sqlite/host/0001_tokens.sql"),
     include_str!("../../../schema/sqlite/host/0002_events.sql"),
     include_str!("../../../schema/sqlite/host/0003_placed.sql"),
     include_str!("../../../schema/sqlite/host/0004_databases.sql"),
+    include_str!("../../../schema/sqlite/host/0005_noted.sql"),
 ];
 
 /// The host's own database. One connection writes; those who only listen have another, and never wait for a disk.
@@ -29,6 +30,9 @@ pub struct HostDb {
     // Dropped first: the last connection brings the log into the file, and only a writer can.
     reader: Mutex<Connection>,
     writer: Mutex<Connection>,
+    /// Events of [`noted`](notifications) messages that do not come again. A process that ends loses them, and the clearing
+    /// forgets the rows.
+    relayed: Mutex<Vec<String>>,
 }
 
 impl HostDb {
@@ -41,7 +45,7 @@ impl HostDb {
         let writer = open_versioned(&path, &TABLES)?;
         refuse_marked(&writer, &path)?;
         let writer = Mutex::new(writer);
-        Ok(Self { writer, reader: Mutex::new(open_beside_writer(&path)?) })
+        Ok(Self { writer, reader: Mutex::new(open_beside_writer(&path)?), relayed: Mutex::default() })
     }
 
     fn lock(&self) -> MutexGuard<'_, Connection> {
