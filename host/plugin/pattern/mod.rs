@@ -14,10 +14,12 @@
 //! Nor does it know that a pattern which begins with `^` is found at the beginning or nowhere: it tries every place. Which
 //! patterns are so is told here; the prelude looks for them at one place only.
 
+mod checked;
 mod cost;
 
 use std::ops::Range;
 
+pub use checked::checkable;
 use cost::{Atom, Cost, Frame, Kind};
 
 /// What is put before and behind an atom, so that each turn of it is counted. Both hold a part that matches always and

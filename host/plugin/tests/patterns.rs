@@ -1,7 +1,8 @@
 //! Patterns that the engine could not be stopped in: given a turn that it counts, or refused.
 
 use super::modules::{gives, run_with};
-use super::{bundle, faults};
+use super::{Folder, bundle, faults};
+use crate::plugin::Registry;
 use crate::plugin::pattern::{CLOSES, Manner, OPENS, counted, manner, stoppable};
 use crate::script::{RunLimits, ScriptError};
 
@@ -141,6 +142,23 @@ fn a_pattern_that_matches_at_the_beginning_or_nowhere_is_known() {
         ("", "", false),
     ] {
         assert_eq!(manner(source, flags).map(|it: Manner| it.anchored), Some(wanted), "{source}");
+    }
+}
+
+#[test]
+fn a_pattern_of_a_schema_that_is_none_is_told_at_its_place() {
+    let handler =
+        |schema: &str| format!("export const config = {{ input: {{ {schema} }} }}\nexport function handle() {{}}");
+    for (schema, place) in [
+        ("properties: { a: { pattern: '^(' } }", "p/handlers/a.ts:1:62: `input.properties.a.pattern` is no pattern"),
+        (r"patternProperties: { '\\k<n>': {} }", "p/handlers/a.ts:1:"),
+    ] {
+        let manifest = r#"{ "id": "p", "version": "1.0.0" }"#;
+        let folder = Folder::with(&[("p/plugin.json", manifest), ("p/handlers/a.ts", &handler(schema))]);
+        let broken = Registry::load(&folder.path(""), 0).unwrap().broken;
+        let told: Vec<String> = broken.values().flatten().map(ToString::to_string).collect();
+        let right = |told: &String| told.starts_with(place) && told.contains("write a regular expression of ECMA-262");
+        assert!(matches!(told.as_slice(), [only] if right(only)), "{schema}: {told:?}");
     }
 }
 
