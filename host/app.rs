@@ -2,9 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fs::{self, File};
+use std::net::SocketAddr;
 use std::path::Path;
 use std::sync::atomic::{AtomicU64, Ordering};
-use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
+use std::sync::{Arc, Mutex, MutexGuard, OnceLock, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
 use crate::auth::Auth;
@@ -55,6 +56,8 @@ pub struct App {
     /// What runs workflows.
     pub flows: Arc<Flows>,
     registry: RwLock<Arc<Registry>>,
+    /// Where it listens, once it does.
+    pub address: OnceLock<SocketAddr>,
     /// Held by a reload from looking to swapping.
     pub reloading: tokio::sync::Mutex<()>,
     reloads: AtomicU64,
@@ -159,6 +162,7 @@ impl App {
             events,
             flows,
             registry: RwLock::new(Arc::new(registry)),
+            address: OnceLock::new(),
             reloading: tokio::sync::Mutex::default(),
             reloads: AtomicU64::new(0),
             lanes: Mutex::default(),
@@ -180,9 +184,7 @@ impl App {
         let (before, next) = (self.registry(), Arc::new(next));
         *self.registry.write().unwrap_or_else(PoisonError::into_inner) = next.clone();
         self.reloads.fetch_add(u64::from(counts), Ordering::Relaxed);
-        let same = |id: &String, plugin| before.plugins.get(id).is_some_and(|before| Arc::ptr_eq(before, plugin));
-        let differ = next.plugins.iter().filter(|(id, plugin)| !same(id, plugin));
-        self.flows.reloaded(differ.map(|(id, _)| id.clone()));
+        self.flows.reloaded(next.newer_than(&before).into_iter());
     }
 
     /// How many reloads there were that changed something.
@@ -240,10 +242,7 @@ impl App {
             .and(removed)
             .map_err(|error| format!("the data folder {} cannot be written: {error}", data.display()))?;
         self.stores.ready()?;
-        let registry = self.registry();
-        let told = |(plugin, error): (&String, StoreError)| format!("{plugin} cannot be served: {error}");
-        let unusable = registry.plugins.keys().find_map(|plugin| Some((plugin, self.database(plugin).glance().err()?)));
-        unusable.map_or(Ok(()), |found| Err(told(found)))
+        self.stores.glance(self.registry().plugins.keys())
     }
 
     /// Looks whose the databases of `[stores]` are that have come back.
@@ -342,7 +341,12 @@ impl App {
 /// Why there are no plugins.
 pub fn unread(plugins: &Path, error: &std::io::Error) -> StartError {
     let folder = plugins.display();
-    StartError(format!("cannot read the plugins folder {folder}: {error}; name another with --plugins DIR"))
+    let new = if error.kind() == std::io::ErrorKind::NotFound {
+        "`oncehost new NAME` makes it with a first plugin; or "
+    } else {
+        ""
+    };
+    StartError(format!("cannot read the plugins folder {folder}: {error}; {new}name another with --plugins DIR"))
 }
 
 /// Does one batch of long work, and then rests four times as long as it took: others have most of the time.

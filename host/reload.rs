@@ -13,6 +13,7 @@ use crate::events::subscriptions;
 use crate::failure::{Code, Failure};
 use crate::plugin::watch::{Heard, Watch};
 use crate::plugin::{Change, Fault, Plugin, Registry, Wanted, What};
+use crate::suggest;
 use crate::tables::{self, Pending};
 use crate::types;
 
@@ -51,11 +52,14 @@ pub async fn reload(app: &Arc<App>, wanted: Wanted, since: Instant) -> Result<Re
         }
     }
     let next = subscriptions::change(app, next).await?;
+    let newer = next.newer_than(&before);
     if app.settings.dev && !report.changes.is_empty() {
-        report.tables.extend(types::write_all(&next, app.settings.client_types.as_deref()));
+        let gone = before.plugins.keys().filter(|id| !next.plugins.contains_key(*id));
+        let touched = newer.iter().chain(gone).cloned().collect();
+        report.tables.extend(types::write_all(&next, Some(&touched), app.settings.client_types.as_deref()));
     }
     app.swap(next, !report.changes.is_empty());
-    subscriptions::resume(app);
+    subscriptions::resume(app, &newer);
     report.took = since.elapsed();
     if !report.changes.is_empty() {
         app.metrics.reloaded(!report.is_broken());
@@ -107,7 +111,9 @@ pub async fn reload_named(app: &Arc<App>, plugin: Option<&str>) -> Result<Report
             let named = !name.contains(['/', '\\']) && !name.starts_with('.');
             let there = named && app.settings.plugins.join(&folder).join("plugin.json").is_file();
             if !there && !registry.plugins.contains_key(name) && !registry.broken.contains_key(name) {
-                let text = format!("there is no plugin \"{name}\", loaded or in {}", app.settings.plugins.display());
+                let known = registry.plugins.keys().chain(registry.broken.keys()).map(String::as_str);
+                let (hint, folder) = (suggest::hint(name, known), app.settings.plugins.display());
+                let text = format!("there is no plugin \"{name}\", loaded or in {folder}{hint}");
                 return Err(Failure::new(Code::NotFound, text));
             }
             Some(BTreeSet::from([folder]))

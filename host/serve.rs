@@ -9,7 +9,6 @@ use std::path::{Path, PathBuf};
 use std::sync::{Arc, OnceLock};
 use std::time::{Duration, Instant};
 
-use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
 use tokio::net::{TcpListener, UnixListener};
 use tokio::signal::unix::{Signal, SignalKind, signal};
 use tokio::sync::{oneshot, watch};
@@ -23,6 +22,7 @@ use crate::http::{self, Door};
 use crate::ids::SystemIds;
 use crate::trace::Exporter;
 
+pub mod room;
 mod rounds;
 
 /// The name of the local socket in the data folder.
@@ -30,12 +30,10 @@ const SOCKET: &str = "oncehost.sock";
 /// The longest path of a Unix socket, in bytes, on every system that has them.
 const SOCKET_PATH: usize = 100;
 
-/// The most connections at one time over TCP, where no setting says it, and over the local socket.
-const CONNECTIONS: usize = 8192;
+/// The most connections at one time over the local socket.
 const LOCAL_CONNECTIONS: usize = 64;
-/// Files that a host must be able to open at a time, and below which it says that they are few.
-const FEWEST_FILES: u64 = 64;
-const MANY_FILES: u64 = 4096;
+/// Signals within this time of the first are one with it.
+const TOGETHER: Duration = Duration::from_millis(250);
 /// What closing may take in any case, where requests took all of `stop_grace`.
 const CLOSE: Duration = Duration::from_secs(1);
 
@@ -44,7 +42,7 @@ const CLOSE: Duration = Duration::from_secs(1);
 /// # Errors
 /// See [`App::open`]; also when this process may open too few files.
 pub fn open(settings: Settings) -> Result<Arc<App>, StartError> {
-    raise_open_files()?;
+    room::raise_open_files()?;
     App::open(settings, Arc::new(SystemClock), Arc::new(SystemIds::default()))
 }
 
@@ -53,7 +51,7 @@ pub fn open(settings: Settings) -> Result<Arc<App>, StartError> {
 /// # Errors
 /// As [`open`].
 pub fn open_for_command(settings: Settings) -> Result<Arc<App>, StartError> {
-    raise_open_files()?;
+    room::raise_open_files()?;
     App::open_as(Holder::Command, settings, Arc::new(SystemClock), Arc::new(SystemIds::default()))
 }
 
@@ -73,6 +71,8 @@ impl Server {
     pub async fn start(app: Arc<App>) -> Result<Self, StartError> {
         match bind(&app).await {
             Ok((tcp, address)) => {
+                // An app is served once.
+                let _first = app.address.set(address);
                 let local = bind_local(&app.settings.data)
                     .inspect_err(|error| {
                         let data = app.settings.data.display();
@@ -107,7 +107,7 @@ impl Server {
         let Self { app, tcp, address, local } = self;
         let (stopper, stopped) = watch::channel(false);
         let door = if app.settings.dev { Door::Dev { port: address.port() } } else { Door::Serve };
-        let over_tcp = http::listen::serve(tcp, &app, door, connection_limit(&app.settings), stopped.clone());
+        let over_tcp = http::listen::serve(tcp, &app, door, room::connection_limit(&app.settings), stopped.clone());
         let over_local = async {
             if let Some(local) = local {
                 http::listen::serve(local, &app, Door::Local, LOCAL_CONNECTIONS, stopped).await;
@@ -126,6 +126,7 @@ impl Server {
             tokio::select! {
                 _ = async { tokio::join!(over_tcp, over_local, stopping, events::run(&app)) } => {}
                 () = rounds::clear_now_and_then(&app) => {}
+                () = rounds::keep_a_thread() => {}
                 () = export(&mut exporter) => {}
                 () = app.auth.keep_fresh() => {}
                 () = rounds::follow_tokens(&app), if app.stores.is_shared() => {}
@@ -159,37 +160,6 @@ async fn export(exporter: &mut Option<Exporter>) {
     }
 }
 
-/// Raises the number of files that this process may open as far as the system lets it, and gives that number.
-///
-/// # Errors
-/// When it is too small for a host.
-fn raise_open_files() -> Result<u64, StartError> {
-    let mut limit = getrlimit(Resource::Nofile);
-    let raised = Rlimit { current: limit.maximum, ..limit };
-    if setrlimit(Resource::Nofile, raised).is_ok() {
-        limit = raised;
-    }
-    let files = limit.current.unwrap_or(u64::MAX);
-    if files >= FEWEST_FILES {
-        return Ok(files);
-    }
-    Err(StartError(format!(
-        "this process may open {files} files at a time, and a host needs {FEWEST_FILES} at the least, better \
-         {MANY_FILES}; raise it with `ulimit -n {MANY_FILES}`, or LimitNOFILE={MANY_FILES} in the service's unit"
-    )))
-}
-
-/// How many connections there may be: at most half of the files that may be open. The databases need theirs.
-fn connection_limit(settings: &Settings) -> usize {
-    let files = getrlimit(Resource::Nofile).current.unwrap_or(u64::MAX);
-    let half = usize::try_from(files / 2).unwrap_or(usize::MAX);
-    let connections = settings.connections.unwrap_or(CONNECTIONS).min(half);
-    if files < MANY_FILES || settings.connections.is_some_and(|wanted| wanted > half) {
-        tracing::warn!(files, connections, "few files may be open at a time (ulimit -n), so fewer callers are served");
-    }
-    connections
-}
-
 /// Refuses to listen where others than this machine can reach a host that asks for no credentials, or that has none
 /// to compare with.
 async fn check_reach(app: &App) -> Result<(), StartError> {
@@ -202,7 +172,13 @@ async fn check_reach(app: &App) -> Result<(), StartError> {
         if unusable.is_file || !(address.ip().is_loopback() || app.auth.has_tokens()) {
             return Err(StartError(format!("{unusable}; {}", unusable.fix())));
         }
-        tracing::error!("{unusable}; nobody is let in with a JWT until that answers, and it is asked again and again");
+        if unusable.others_only {
+            tracing::error!("{unusable}; {}: until then nobody is let in with a JWT", unusable.fix());
+        } else {
+            tracing::error!(
+                "{unusable}; nobody is let in with a JWT until that answers, and it is asked again and again"
+            );
+        }
     }
     if address.ip().is_loopback() || app.auth.has_credentials() {
         return Ok(());
@@ -233,20 +209,21 @@ async fn bind(app: &App) -> Result<(TcpListener, SocketAddr), StartError> {
     let wanted = app.settings.listen;
     check_reach(app).await?;
     let bound = TcpListener::bind(wanted).await.and_then(|tcp| tcp.local_addr().map(|address| (tcp, address)));
-    bound.map_err(|error| {
-        let why = error.kind();
-        StartError(if why == io::ErrorKind::AddrInUse {
-            format!("another program listens on {wanted} already; stop it, or choose another address with --listen")
-        } else if why == io::ErrorKind::PermissionDenied {
-            format!(
-                "not allowed to listen on {wanted}; ports below 1024 need a privilege, choose another with --listen"
-            )
-        } else if why == io::ErrorKind::AddrNotAvailable {
-            format!("this machine has no address {}; choose another with --listen", wanted.ip())
-        } else {
-            format!("cannot listen on {wanted}: {error}")
-        })
-    })
+    bound.map_err(|error| StartError(not_bound(wanted, &error)))
+}
+
+/// Why nobody can listen on an address, and what to do.
+pub fn not_bound(wanted: SocketAddr, error: &io::Error) -> String {
+    let why = error.kind();
+    if why == io::ErrorKind::AddrInUse {
+        format!("another program listens on {wanted} already; stop it, or choose another address with --listen")
+    } else if why == io::ErrorKind::PermissionDenied {
+        format!("not allowed to listen on {wanted}; ports below 1024 need a privilege, choose another with --listen")
+    } else if why == io::ErrorKind::AddrNotAvailable {
+        format!("this machine has no address {}; choose another with --listen", wanted.ip())
+    } else {
+        format!("cannot listen on {wanted}: {error}; choose another address with --listen")
+    }
 }
 
 /// A path by which the local socket of a data folder can be bound or connected to, for as long as this value lives.
@@ -314,8 +291,8 @@ impl Signals {
         Ok(Self { terminate: signal(SignalKind::terminate())?, interrupt: signal(SignalKind::interrupt())?, hangup })
     }
 
-    /// What ends with the first of them, and what ends with the next one after it. One receiver serves both, in turn:
-    /// with a receiver each, two signals that come close together could be one to the second.
+    /// What ends with the first of them, and what ends with the next one after it. What comes together with the first is no
+    /// second: a terminal tells all that run in it, and npm and `timeout` tell it once more. One receiver serves both, in turn.
     pub fn stop_and_hurry(mut self) -> (impl Future<Output = ()>, impl Future<Output = ()>) {
         let (pass_on, passed) = oneshot::channel::<Self>();
         let stop = async move {
@@ -324,10 +301,13 @@ impl Signals {
             let _ended = pass_on.send(self);
         };
         let hurry = async move {
-            match passed.await {
-                Ok(mut signals) => signals.next().await,
-                Err(_) => std::future::pending().await,
+            let Ok(mut signals) = passed.await else { return std::future::pending().await };
+            let together = tokio::time::sleep(TOGETHER);
+            tokio::pin!(together);
+            loop {
+                tokio::select! { biased; () = &mut together => break, () = signals.next() => {} }
             }
+            signals.next().await;
         };
         (stop, hurry)
     }

@@ -320,6 +320,16 @@ fn serve_starts_without_the_keys_for_jwts_only_where_they_may_come_back() {
     refused(file.to_str().unwrap(), &[], "this is not JSON");
     std::fs::write(&file, r#"{"keys":[{"kty":"oct","k":"c2VjcmV0"}]}"#).unwrap();
     refused(file.to_str().unwrap(), &[], "none of the keys in it can check a signature");
+    let key = r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
+    std::fs::write(&file, key).unwrap();
+    let mut command = with(file.to_str().unwrap(), &[]);
+    command.env("ONCEHOST_AUTH_JWT_ALGORITHMS", "RS256, ES256");
+    let said = String::from_utf8(command.output().unwrap().stderr).unwrap();
+    assert!(
+        said.contains("its keys are for EdDSA, and of these auth_jwt_algorithms takes none: it says RS256, ES256"),
+        "{said}"
+    );
+    assert!(said.contains("name what the issuer signs with in auth_jwt_algorithms"), "{said}");
     let away = "http://127.0.0.1:1/keys";
     let beyond = ["--listen", "0.0.0.0:0"];
     refused(away, &beyond, "a host that has tokens");

@@ -5,6 +5,7 @@ use std::net::TcpStream;
 use std::path::{Path, PathBuf};
 use std::process::{Output, Stdio};
 
+use rustix::process::Signal;
 use serde_json::{Value as Json, json};
 
 use crate::support::postgres;
@@ -178,6 +179,7 @@ fn plugins_folder_that_is_not_there_is_told_before_a_data_folder_is_made() {
         let ended = run(&folders, &args);
         assert_eq!(ended.code, 1, "{}", ended.err);
         assert!(ended.err.contains("cannot read the plugins folder nowhere"), "{}", ended.err);
+        assert!(ended.err.contains("`oncehost new NAME` makes it"), "{}", ended.err);
         assert!(!folders.data().exists(), "{command}");
     }
 }
@@ -327,24 +329,58 @@ fn invoke_json_tells_whether_it_was_replayed_and_until_when() {
     assert!(second["expires"].as_str().unwrap().ends_with("GMT"), "{second}");
 }
 
-#[test]
-fn second_signal_ends_a_stop_that_waits() {
-    let folders = folders();
-    let mut host = folders.dev();
+/// A host with a request under way that stays so until its body comes.
+fn with_a_stuck_request(folders: &Folders) -> (Process, TcpStream) {
+    let host = folders.dev();
     let address = host.url.trim_start_matches("http://").to_owned();
     let mut stuck = TcpStream::connect(&address).unwrap();
     let head = format!(
         "POST /plugins/tell/invoke/echo HTTP/1.1\r\nHost: {address}\r\nContent-Type: application/json\r\n\
-         Content-Length: 2\r\nExpect: 100-continue\r\n\r\n"
+         Content-Length: 2\r\nExpect: 100-continue\r\nConnection: close\r\n\r\n"
     );
     stuck.write_all(head.as_bytes()).unwrap();
-    // Asked to go on, the request is under way, and stays so.
+    // Asked to go on, the request is under way.
     stuck.read_exact(&mut [0; 25]).unwrap();
-    host.signal();
-    // The listener is gone as soon as the first signal has been taken.
+    (host, stuck)
+}
+
+/// Waits until the listener is gone, as soon as the first signal has been taken.
+fn until_stopping(host: &Process) {
+    let address = host.url.trim_start_matches("http://");
     // Other refusals, such as a machine that is out of ports, say nothing.
     let gone = |error: std::io::Error| error.kind() == std::io::ErrorKind::ConnectionRefused;
-    while !TcpStream::connect(&address).is_err_and(gone) {}
+    while !TcpStream::connect(address).is_err_and(gone) {}
+}
+
+#[test]
+fn second_signal_ends_a_stop_that_waits() {
+    let folders = folders();
+    let (mut host, _stuck) = with_a_stuck_request(&folders);
     host.signal();
-    assert_eq!(host.wait().code(), Some(1));
+    until_stopping(&host);
+    // Those that come too soon after the first are one with it.
+    let ended = loop {
+        host.signal();
+        if let Some(ended) = host.ended() {
+            break ended;
+        }
+        std::thread::yield_now();
+    };
+    assert_eq!(ended.code(), Some(1));
+}
+
+#[test]
+fn signals_that_come_together_are_one() {
+    let folders = folders();
+    let (mut host, mut stuck) = with_a_stuck_request(&folders);
+    // Both are there when it goes on.
+    for signal in [Signal::STOP, Signal::TERM, Signal::INT, Signal::CONT] {
+        host.send(signal);
+    }
+    until_stopping(&host);
+    stuck.write_all(b"{}").unwrap();
+    let mut answer = String::new();
+    stuck.read_to_string(&mut answer).unwrap();
+    assert!(answer.contains("HTTP/1.1 200"), "{answer}");
+    assert_eq!(host.wait().code(), Some(0));
 }

@@ -404,8 +404,10 @@ fn thrown_error_of_an_own_class_is_placed_where_it_is_thrown() {
                    export function handle(input: { told: boolean }) {\n  if (input.told) throw new Told('x')\n  throw new Own('y')\n}\n";
     all.push(("shop/handlers/own.ts".to_owned(), handler.to_owned()));
     let host = Host::new(all);
-    let line = |body: &str| host.read("shop", "own", body).json()["position"]["line"].clone();
-    assert_eq!((line(r#"{"told":true}"#), line(r#"{"told":false}"#)), (json!(4), json!(5)));
+    let place = |body: &str| host.read("shop", "own", body).json()["position"].clone();
+    let told = place(r#"{"told":true}"#);
+    assert_eq!((&told["line"], &told["code"]), (&json!(4), &json!("if (input.told) throw new Told('x')")));
+    assert_eq!(place(r#"{"told":false}"#)["line"], 5);
 }
 
 #[test]

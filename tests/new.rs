@@ -5,7 +5,7 @@ use std::process::Command;
 
 use serde_json::{Value as Json, json};
 
-use crate::support::process::Folders;
+use crate::support::process::{Folders, Process};
 
 fn new(folders: &Folders, args: &[&str]) -> (i32, String, String) {
     let ended = folders.command(&[&["new"], args].concat()).output().unwrap();
@@ -45,8 +45,7 @@ fn new_plugin_answers_in_a_running_dev_with_the_very_lines_it_prints() {
     let lines = curls(&out);
     assert_eq!(lines.len(), 2, "{out}");
     let run = |line: &str| {
-        // The port that this host was given.
-        let line = line.replace("http://127.0.0.1:7070", &host.url).replace("curl ", "curl -sS ");
+        let line = line.replace("curl ", "curl -sS ");
         let ended = Command::new("sh").args(["-c", &line]).output().unwrap();
         assert!(ended.status.success(), "{line}: {}", String::from_utf8_lossy(&ended.stderr));
         String::from_utf8(ended.stdout).unwrap()
@@ -124,4 +123,37 @@ fn closing_hints_meet_the_folders_that_were_named() {
     assert!(out.contains(line) && out.contains("http://127.0.0.1:7099/"), "{out}");
     let readme = std::fs::read_to_string(folders.data().with_file_name("my plugins").join("hello/README.md")).unwrap();
     assert!(readme.contains(line), "{readme}");
+}
+
+#[test]
+fn hints_and_readme_name_the_address_of_the_settings_file() {
+    let folders = Folders::empty();
+    let root = folders.data().parent().unwrap().to_owned();
+    std::fs::write(root.join("oncehost.toml"), "listen = \"0.0.0.0:7333\"\n").unwrap();
+    let mut command = folders.command(&["new", "hello"]);
+    let ended = command.env_remove("ONCEHOST_LISTEN").output().unwrap();
+    let out = String::from_utf8(ended.stdout).unwrap();
+    assert!(out.contains("curl -i http://127.0.0.1:7333/plugins/hello/"), "{out}");
+    let readme = std::fs::read_to_string(folders.plugins().join("hello/README.md")).unwrap();
+    assert!(readme.contains("curl -i http://127.0.0.1:7333/plugins/hello/"), "{readme}");
+}
+
+#[test]
+fn new_plugin_beside_a_host_that_serves_answers_after_the_lines_it_prints() {
+    let folders = Folders::empty();
+    std::fs::create_dir_all(folders.plugins()).unwrap();
+    let create = ["token", "create", "--tenant", "acme", "--subject", "a", "--scope", "invoke:hello", "--json"];
+    let made: Json = serde_json::from_slice(&folders.command(&create).output().unwrap().stdout).unwrap();
+    let _host = Process::start(folders.command(&["serve"]));
+    let (code, out, _) = new(&folders, &["hello"]);
+    assert_eq!(code, 0, "{out}");
+    for args in [&["plugin", "reload"][..], &["schema", "apply", "hello"]] {
+        assert!(out.contains(&format!("\n  oncehost {}\n", args.join(" "))), "{out}");
+        assert!(folders.command(args).output().unwrap().status.success(), "{args:?}");
+    }
+    let lines = curls(&out);
+    let called =
+        Command::new("sh").args(["-c", &lines[0]]).env("TOKEN", made["token"].as_str().unwrap()).output().unwrap();
+    let told = String::from_utf8(called.stdout).unwrap();
+    assert!(told.starts_with("HTTP/1.1 200") && told.contains(r#""created":true"#), "{told}");
 }

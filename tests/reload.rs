@@ -305,6 +305,26 @@ fn editors_that_rename_or_write_twice_leave_the_last_content_served() {
 }
 
 #[test]
+fn file_that_is_written_twice_is_one_reload_with_the_last_content() {
+    let host = Host::new(SHOP);
+    let lines = host.follow();
+    let file = |path: &str| host.plugins().join("shop").join(path);
+    // Nobody looks between the two.
+    let held = host.block_on(host.app.reloading.lock());
+    fs::write(file("lib/version.ts"), "export const lib = (").unwrap();
+    fs::write(file("lib/version.ts"), "export const lib = 2\n").unwrap();
+    drop(held);
+    until_data(&host, "version", &json!({ "handler": 1, "lib": 2 }));
+    write(&file("handlers/version.ts"), &version(2));
+    until_data(&host, "version", &json!({ "handler": 2, "lib": 2 }));
+    for changed in ["lib/version.ts", "handlers/version.ts"] {
+        let line = told(&lines);
+        assert!(line.starts_with(&format!("reloaded shop ({changed}) in ")), "{line}");
+    }
+    assert_eq!(host.app.reloads(), 2);
+}
+
+#[test]
 fn work_in_flight_ends_on_what_it_began_with() {
     let host = Host::new(SHOP);
     let (release, held) = std::sync::mpsc::channel::<()>();
@@ -407,7 +427,7 @@ fn plugin_reload_tells_what_changed_or_what_is_wrong() {
     assert_eq!((code, &report["changes"][0]["what"]), (1, &json!("broken")));
     assert_eq!(report["changes"][0]["faults"][0]["line"], 1);
     let (code, _, err) = run(&["plugin", "reload", "shp"]);
-    assert!(code == 1 && err.contains("no plugin \"shp\""), "{err}");
+    assert!(code == 1 && err.contains("no plugin \"shp\"") && err.contains("did you mean \"shop\"?"), "{err}");
     let nobody = Folders::new(SHOP);
     let ended = nobody.command(&["plugin", "reload"]).output().unwrap();
     assert_eq!(ended.status.code(), Some(1));

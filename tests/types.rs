@@ -152,6 +152,24 @@ fn dev_writes_types_at_start_and_on_each_reload() {
 }
 
 #[test]
+fn types_of_those_that_may_run_a_plugins_actions_follow_its_reload() {
+    let till = [
+        ("till/plugin.json", r#"{ "id": "till", "version": "1.0.0", "permissions": ["invoke:shop"] }"#),
+        ("till/handlers/open.ts", "export function handle() {}"),
+    ];
+    let folders = Folders::new(SHOP.into_iter().chain(till));
+    let host = folders.dev();
+    let text = || fs::read_to_string(folders.plugins().join("till/oncehost.d.ts")).unwrap();
+    assert!(text().contains("'used'"), "{}", text());
+    fs::write(folders.plugins().join("shop/lib/item.ts"), SHOP[4].1.replace("'used'", "'old'")).unwrap();
+    host.wait_for("reloaded shop (lib/item.ts)", 0);
+    assert!(text().contains("'old'"), "{}", text());
+    fs::remove_dir_all(folders.plugins().join("shop")).unwrap();
+    host.wait_for("removed shop", 0);
+    assert!(!text().contains("'old'"), "{}", text());
+}
+
+#[test]
 fn dev_keeps_the_callers_types_on_each_reload() {
     let folders = Folders::new(SHOP);
     let file = folders.data().with_file_name("client.d.ts");

@@ -1,11 +1,12 @@
 //! The public keys of those who sign JWTs (RFC 7517), from a file or a URL, kept and renewed.
 
+use std::collections::BTreeSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, PoisonError, RwLock};
 use std::time::Duration;
 
-use jsonwebtoken::jwk::{AlgorithmParameters, Jwk, KeyOperations, PublicKeyUse};
-use jsonwebtoken::{Algorithm, DecodingKey};
+use jsonwebtoken::jwk::{AlgorithmParameters, EllipticCurve, Jwk, KeyOperations, PublicKeyUse};
+use jsonwebtoken::{Algorithm, AlgorithmFamily, DecodingKey};
 use serde_json::Value as Json;
 
 use crate::clock::{Clock, Millis};
@@ -28,13 +29,16 @@ const NO_KEY: &str = "none of the keys in it can check a signature";
 /// A key that a signature can be checked with.
 pub(super) struct Key {
     id: Option<String>,
-    algorithm: Option<Algorithm>,
+    /// The signatures that it can check, whether they are taken or not.
+    algorithms: Vec<Algorithm>,
     pub key: DecodingKey,
 }
 
 /// The keys, as they were last seen. They go on counting while the source is away.
 pub(super) struct Jwks {
     source: Arc<Source>,
+    /// The signatures that are taken.
+    taken: Vec<Algorithm>,
     clock: Arc<dyn Clock>,
     seen: RwLock<Seen>,
     /// Held while the source is asked: whoever else needs it meanwhile waits for the same answer.
@@ -50,12 +54,16 @@ pub struct Unusable {
     /// A file that cannot be used is for the operator to mend; a server may be back in a moment.
     pub is_file: bool,
     pub why: String,
+    /// Whether its keys are good ones, and only not for the signatures that are taken.
+    pub others_only: bool,
 }
 
 impl Unusable {
     /// What to do about it.
     pub fn fix(&self) -> &'static str {
-        if self.is_file {
+        if self.others_only {
+            "name what the issuer signs with in auth_jwt_algorithms, or have it sign otherwise"
+        } else if self.is_file {
             "put the issuer's key set there ({\"keys\": […]}), or name another file or URL"
         } else {
             "see that this machine reaches it, and that it answers with a key set; a host that has tokens, or listens on \
@@ -79,8 +87,8 @@ enum Source {
 }
 
 impl Jwks {
-    /// Keys from a file or URL; nothing is read yet.
-    pub fn new(source: &str, clock: Arc<dyn Clock>) -> Self {
+    /// Keys from a file or URL, for signatures of the kinds that are `taken`; nothing is read yet.
+    pub fn new(source: &str, taken: Vec<Algorithm>, clock: Arc<dyn Clock>) -> Self {
         let source = if source.contains("://") {
             // The machine's own list of authorities: it has those of a house's own too.
             let tls = ureq::tls::TlsConfig::builder().root_certs(ureq::tls::RootCerts::PlatformVerifier).build();
@@ -95,7 +103,7 @@ impl Jwks {
         } else {
             Source::File(Path::new(source).to_owned())
         };
-        Self { source: Arc::new(source), clock, seen: RwLock::default(), asking: tokio::sync::Mutex::default() }
+        Self { source: Arc::new(source), taken, clock, seen: RwLock::default(), asking: tokio::sync::Mutex::default() }
     }
 
     /// The key that a JWT names, for a signature of this kind; without a name the only key that fits. Where it is not
@@ -136,11 +144,36 @@ impl Jwks {
         let seen = self.read();
         let why = match &seen.fault {
             Some(fault) => fault.clone(),
-            None if seen.keys.is_empty() => NO_KEY.to_owned(),
-            None => return Ok(seen.keys.len()),
+            None => match self.why_useless(&seen.keys) {
+                None => return Ok(seen.keys.iter().filter(|key| self.takes(key)).count()),
+                Some(why) => why,
+            },
         };
+        let others_only = seen.fault.is_none() && !seen.keys.is_empty();
         let is_file = matches!(*self.source, Source::File(_));
-        Err(Unusable { source_name: self.source.to_string(), is_file, why })
+        Err(Unusable { source_name: self.source.to_string(), is_file, why, others_only })
+    }
+
+    /// Whether a signature that this key can check is taken.
+    fn takes(&self, key: &Key) -> bool {
+        key.algorithms.iter().any(|algorithm| self.taken.contains(algorithm))
+    }
+
+    /// Why nobody can be let in by keys that were read; `None` where somebody can.
+    fn why_useless(&self, keys: &[Arc<Key>]) -> Option<String> {
+        if keys.is_empty() {
+            return Some(NO_KEY.to_owned());
+        }
+        if keys.iter().any(|key| self.takes(key)) {
+            return None;
+        }
+        let known: BTreeSet<String> = keys.iter().flat_map(|key| names(&key.algorithms)).collect();
+        let (known, taken): (Vec<String>, _) = (known.into_iter().collect(), names(&self.taken).collect::<Vec<_>>());
+        Some(format!(
+            "its keys are for {}, and of these auth_jwt_algorithms takes none: it says {}",
+            known.join(", "),
+            taken.join(", ")
+        ))
     }
 
     /// Reads the keys at once and then again and again, for as long as this is awaited.
@@ -160,9 +193,7 @@ impl Jwks {
 
     fn known(&self, id: Option<&str>, algorithm: Algorithm) -> Option<Arc<Key>> {
         let seen = self.read();
-        let fits = |key: &&Arc<Key>| {
-            key.key.family() == algorithm.family() && key.algorithm.is_none_or(|own| own == algorithm)
-        };
+        let fits = |key: &&Arc<Key>| key.algorithms.contains(&algorithm);
         let mut fitting = seen.keys.iter().filter(|key| id.is_none() || key.id.as_deref() == id).filter(fits);
         match (fitting.next(), fitting.next()) {
             (Some(key), None) => Some(key.clone()),
@@ -179,10 +210,12 @@ impl Jwks {
             self.ask().await;
             let seen = self.read();
             let (keys, source) = (seen.keys.len(), &self.source);
-            match &seen.fault {
-                Some(fault) => tracing::warn!(kept = keys, "the keys for JWTs cannot be read from {source}: {fault}"),
-                None if keys == 0 => tracing::warn!("{source}: {NO_KEY}; nobody with a JWT is let in"),
-                None => {}
+            match (&seen.fault, self.why_useless(&seen.keys)) {
+                (Some(fault), _) => {
+                    tracing::warn!(kept = keys, "the keys for JWTs cannot be read from {source}: {fault}");
+                }
+                (None, Some(why)) => tracing::warn!("{source}: {why}; nobody with a JWT is let in"),
+                (None, None) => {}
             }
         }
     }
@@ -245,17 +278,36 @@ fn usable(key: &Json) -> Option<Key> {
     let signs = !matches!(jwk.common.public_key_use, Some(PublicKeyUse::Encryption));
     let verifies =
         jwk.common.key_operations.as_ref().is_none_or(|operations| operations.contains(&KeyOperations::Verify));
-    let strong = if let AlgorithmParameters::RSA(rsa) = &jwk.algorithm {
-        rsa.n.len() >= RSA_LEAST
-    } else {
-        matches!(jwk.algorithm, AlgorithmParameters::EllipticCurve(_) | AlgorithmParameters::OctetKeyPair(_))
-    };
-    let algorithm = match jwk.common.key_algorithm {
-        Some(algorithm) => Some(Algorithm::try_from(algorithm).ok()?),
-        None => None,
-    };
+    let mut algorithms = possible(&jwk.algorithm);
+    if let Some(only) = jwk.common.key_algorithm {
+        let only = Algorithm::try_from(only).ok()?;
+        algorithms.retain(|algorithm| *algorithm == only);
+    }
     let key = DecodingKey::from_jwk(&jwk).ok()?;
-    (signs && verifies && strong).then_some(Key { id: jwk.common.key_id, algorithm, key })
+    (signs && verifies && !algorithms.is_empty()).then_some(Key { id: jwk.common.key_id, algorithms, key })
+}
+
+/// The signatures that a key of this kind can check (RFC 7518, section 3.1; RFC 8037); none where it proves nothing.
+fn possible(kind: &AlgorithmParameters) -> Vec<Algorithm> {
+    if let AlgorithmParameters::RSA(key) = kind
+        && key.n.len() >= RSA_LEAST
+    {
+        AlgorithmFamily::Rsa.algorithms().to_vec()
+    } else if let AlgorithmParameters::EllipticCurve(key) = kind {
+        let curves = [(EllipticCurve::P256, Algorithm::ES256), (EllipticCurve::P384, Algorithm::ES384)];
+        curves.into_iter().filter(|(curve, _)| *curve == key.curve).map(|(_, algorithm)| algorithm).collect()
+    } else if let AlgorithmParameters::OctetKeyPair(key) = kind
+        && key.curve == EllipticCurve::Ed25519
+    {
+        vec![Algorithm::EdDSA]
+    } else {
+        Vec::new()
+    }
+}
+
+/// As the settings and RFC 7518 name them.
+fn names(algorithms: &[Algorithm]) -> impl Iterator<Item = String> {
+    algorithms.iter().map(|algorithm| format!("{algorithm:?}"))
 }
 
 #[cfg(test)]
@@ -276,6 +328,11 @@ mod tests {
         assert_eq!(kept(json!({ "kty": "OKP", "crv": "Ed25519", "x": x, "key_ops": ["sign"] })), 0);
         assert_eq!(kept(json!({ "kty": "oct", "k": "c2VjcmV0" })), 0, "a shared secret");
         assert_eq!(kept(json!({ "kty": "RSA", "n": "AQAB", "e": "AQAB" })), 0, "a short key");
+        assert_eq!(
+            kept(json!({ "kty": "RSA", "n": "AQAB".repeat(86), "e": "AQAB", "alg": "ES256" })),
+            0,
+            "of another kind"
+        );
         assert_eq!(kept(json!({ "kty": "new", "what": 1 })), 0);
         assert_eq!(kept(json!("nothing")), 0);
     }

@@ -22,8 +22,8 @@ pub(super) struct Jwt {
 impl Jwt {
     /// `None` where no JWTs are to be taken.
     pub fn new(settings: &JwtSettings, clock: Arc<dyn Clock>) -> Option<Self> {
-        let keys = Jwks::new(settings.jwks.as_ref()?, clock);
-        let algorithms = settings.algorithms.iter().filter_map(|name| name.parse().ok()).collect();
+        let algorithms: Vec<Algorithm> = settings.algorithms.iter().filter_map(|name| name.parse().ok()).collect();
+        let keys = Jwks::new(settings.jwks.as_ref()?, algorithms.clone(), clock);
         Some(Self { settings: settings.clone(), algorithms, keys })
     }
 

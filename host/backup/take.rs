@@ -3,7 +3,7 @@
 use std::fs::{self, DirBuilder, File};
 use std::io::{self, Write};
 use std::os::unix::fs::DirBuilderExt;
-use std::path::{Path, PathBuf};
+use std::path::{Component, Path, PathBuf};
 
 use super::{BackupError, Entry, FORMAT, MANIFEST, Manifest, Progress, databases, force, is_archive, through};
 use crate::clock::Millis;
@@ -153,11 +153,19 @@ fn beside(path: &Path, ending: &str) -> Result<PathBuf, BackupError> {
     Ok(path.with_file_name(name))
 }
 
-/// Whether a path, which need not be there yet, is below a folder or that folder itself, whatever the links on the way.
+/// Whether a path, which need not be there yet, is below a folder or that folder itself, whatever the links on the way. Behind
+/// what is not there a `..` takes back one name: the folders above the backup are made.
 fn is_within(path: &Path, folder: &Path) -> bool {
-    let real = path.ancestors().find_map(|above| fs::canonicalize(above).ok());
-    let folder = fs::canonicalize(folder);
-    real.zip(folder.ok()).is_some_and(|(real, folder)| real.starts_with(folder))
+    let (mut real, path) = (PathBuf::from("/"), std::path::absolute(path).unwrap_or_default());
+    for part in path.components() {
+        match part {
+            Component::ParentDir => drop(real.pop()),
+            Component::CurDir => {}
+            Component::Prefix(_) | Component::RootDir | Component::Normal(_) => real.push(part),
+        }
+        real = fs::canonicalize(&real).unwrap_or(real);
+    }
+    fs::canonicalize(folder).is_ok_and(|folder| real.starts_with(folder))
 }
 
 /// The folder that a path is in; that of a bare name is the working folder.

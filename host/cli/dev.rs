@@ -41,7 +41,7 @@ impl Dev {
         })?;
         let server = Server::start(app).await?;
         let tables = if self.apply_schema { apply(server.app()).await } else { pending(server.app()).await };
-        let types = types::write_all(&server.app().registry(), server.app().settings.client_types.as_deref());
+        let types = types::write_all(&server.app().registry(), None, server.app().settings.client_types.as_deref());
         let types: String = types.iter().map(|line| format!("\n{line}\n")).collect();
         let greeted = print(&format!("{}{tables}{types}", greeting(server.app(), server.address())));
         if greeted != Err(Fail::Pipe) {

@@ -80,7 +80,7 @@ impl Invoke {
         match called {
             Ok(reply) => tell(&success_text(&reply), reply.replayed, reply.expires.map(http_date).as_deref(), json),
             Err(error) => {
-                eprintln!("{}", Problem::new(&error, &id, true).body);
+                eprintln!("{}", Problem::new(&error, &id, true).showing_code(&error, &app.registry()).body);
                 Err(Fail::Said)
             }
         }

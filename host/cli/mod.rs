@@ -11,6 +11,7 @@ use crate::app::StartError;
 use crate::app::lock::LockError;
 use crate::config::{ConfigError, Settings, Sources};
 use crate::failure::{Code, Failure};
+use crate::serve::room::check_threads;
 use crate::store::Stores;
 use crate::suggest::shell_word;
 
@@ -210,6 +211,7 @@ fn run(cli: Cli) -> Result<(), Fail> {
     for name in &settings.unknown {
         complain(&format!("{name} in the environment is no setting, and is not looked at"));
     }
+    check_threads()?;
     let runtime =
         tokio::runtime::Builder::new_multi_thread().enable_all().max_blocking_threads(WAITING_THREADS).build()?;
     let done = runtime.block_on(async {

@@ -2,10 +2,11 @@
 
 use std::fmt::Write;
 use std::fs;
-use std::net::SocketAddr;
+use std::net::{IpAddr, Ipv4Addr, Ipv6Addr, SocketAddr};
 use std::path::{Path, PathBuf};
 
 use clap::Args;
+use serde_json::Value as Json;
 
 use super::{Fail, flags, local, print};
 use crate::config::Settings;
@@ -13,7 +14,7 @@ use crate::plugin;
 use crate::suggest::shell_word;
 
 /// The files of a new plugin. `{{name}}`, `{{address}}` and `{{flags}}` stand for its name, the
-/// host's address and the flags by which `oncehost dev` finds it.
+/// host's address by the settings and the flags by which `oncehost dev` finds it.
 const FILES: [(&str, &str); 10] = [
     ("plugin.json", include_str!("new/plugin.json")),
     ("schema.sql", include_str!("new/schema.sql")),
@@ -57,7 +58,7 @@ impl New {
         }
         // Port 0 means any free one, which nobody knows before the host runs.
         let usual = Settings::default().listen;
-        let address = if settings.listen.port() == 0 { usual } else { settings.listen };
+        let address = reachable(if settings.listen.port() == 0 { usual } else { settings.listen });
         let mut flags = flags(&settings, &["data", "listen"]);
         if dir != settings.plugins
             || settings.given.iter().any(|(name, from)| *name == "plugins" && from.starts_with("--"))
@@ -68,9 +69,9 @@ impl New {
         make(&dir, &fills).map_err(|error| {
             Fail::Failed(format!("{} cannot be made: {error}; name another folder with --dir", folder.display()))
         })?;
-        let asked = local::ask(&settings.data, local::request("GET", "/healthz", None)?).await;
-        let data = crate::cli::flags(&settings, &["data"]);
-        print(&next_steps(&fills, &folder, matches!(asked, Ok(Some(_))).then_some(&data)))
+        let asked = local::ask(&settings.data, local::request("GET", "/admin/health", None)?).await;
+        let running = asked.ok().flatten().and_then(|answer| answer.json().ok());
+        print(&next_steps(&fills, &folder, running.as_ref(), &crate::cli::flags(&settings, &["data"])))
     }
 }
 
@@ -110,27 +111,46 @@ impl Fills<'_> {
     }
 }
 
-/// `running` has the flags that reach the host, where one runs.
-fn next_steps(fills: &Fills<'_>, folder: &Path, running: Option<&String>) -> String {
+/// `running` is what the host says of itself, where one runs, and `data` has the flags that reach it.
+fn next_steps(fills: &Fills<'_>, folder: &Path, running: Option<&Json>, data: &str) -> String {
     let Fills { name, address, flags } = fills;
     let mut out = format!("made {}, with the actions note.add and note.list\n\n", folder.display());
+    let serves = running.is_some_and(|host| host["dev"] == false);
     let _infallible = match running {
-        Some(data) => writeln!(
+        None => writeln!(out, "run it:\n  oncehost dev --apply-schema{flags}"),
+        Some(_) if serves => writeln!(
+            out,
+            "a host runs already: load it, and make its table:\n  oncehost plugin reload{data}\n  oncehost schema apply {name}{data}"
+        ),
+        Some(_) => writeln!(
             out,
             "a host runs already: dev loads new plugins at once. Unless it was started with --apply-schema, make the \
              table:\n  oncehost schema apply {name}{data}"
         ),
-        None => writeln!(out, "run it:\n  oncehost dev --apply-schema{flags}"),
     };
+    let address = running.and_then(|host| host["address"].as_str()?.parse().ok()).unwrap_or(*address);
+    let token = if serves { "-H \"Authorization: Bearer $TOKEN\" " } else { "" };
     let _infallible = write!(
         out,
-        "\ntry it:\n  curl -i http://{address}/plugins/{name}/invoke/note.add \\\n    \
+        "\ntry it{}:\n  curl -i http://{address}/plugins/{name}/invoke/note.add {token}\\\n    \
          -H 'Content-Type: application/json' -H 'Idempotency-Key: note-1' \\\n    -d '{{\"title\":\"Buy milk\"}}'\n  \
-         curl http://{address}/plugins/{name}/invoke/note.list -H 'Content-Type: application/json' -d '{{}}'\n\n\
+         curl http://{address}/plugins/{name}/invoke/note.list {token}-H 'Content-Type: application/json' -d '{{}}'\n\n\
          then change {}, and save\n",
-        folder.join("handlers/note/add.ts").display()
+        if serves { format!(", with a token of the scope invoke:{name}") } else { String::new() },
+        folder.join("handlers/note/add.ts").display(),
+        address = reachable(address),
     );
     out
+}
+
+/// The address by which this machine calls itself, where a host listens on all that it has.
+fn reachable(address: SocketAddr) -> SocketAddr {
+    let ip = match address.ip() {
+        IpAddr::V4(all) if all.is_unspecified() => Ipv4Addr::LOCALHOST.into(),
+        IpAddr::V6(all) if all.is_unspecified() => Ipv6Addr::LOCALHOST.into(),
+        other @ (IpAddr::V4(_) | IpAddr::V6(_)) => other,
+    };
+    SocketAddr::new(ip, address.port())
 }
 
 #[cfg(test)]

@@ -114,7 +114,7 @@ pub(super) fn list(found: &Json) -> String {
     let plugins = items(found, "plugins");
     let broken = items(found, "broken");
     if plugins.is_empty() && broken.is_empty() {
-        return "no plugins: a plugin is a folder with a plugin.json in the plugins folder\n".to_owned();
+        return "no plugins: a plugin is a folder with a plugin.json in the plugins folder; `oncehost new NAME` makes one\n".to_owned();
     }
     for plugin in plugins {
         let _infallible = writeln!(out, "{} {}", text(plugin, "id"), text(plugin, "version"));

@@ -1,5 +1,6 @@
 //! `oncehost store`
 
+use std::collections::BTreeSet;
 use std::fmt::Write;
 use std::path::Path;
 use std::sync::Arc;
@@ -12,15 +13,16 @@ use super::progress::Bar;
 use super::{Fail, print};
 use crate::app::lock::{self, Holder};
 use crate::app::{blocking, check_beginning, check_data, take_folder};
-use crate::clock::SystemClock;
+use crate::clock::{Clock, SystemClock};
 use crate::config::{self, Settings};
 use crate::ids::SystemIds;
-use crate::plugin::is_id;
+use crate::plugin::{Registry, is_id};
 use crate::store::host_db::HostDb;
 use crate::store::moving::{self, HOST};
 use crate::store::postgres::{Limits, Server};
 use crate::store::sqlite::{files, known};
 use crate::store::{Database, StoreError, Stores};
+use crate::suggest;
 use crate::transfer::{Copy, CopyError, Report};
 
 /// How long one statement of a copy may take: it reads whole tables.
@@ -190,20 +192,50 @@ fn alone(settings: &Settings) -> Result<std::fs::File, Fail> {
 
 /// Has the next start take the place of a plugin's data as it finds it.
 fn forget_place(plugin: &str, settings: &Settings) -> Result<(), Fail> {
+    match host_db(settings)? {
+        Some(db) => Ok(db.forget_place(plugin)?),
+        None => Ok(()),
+    }
+}
+
+/// What belongs to no plugin, where a host made it.
+fn host_db(settings: &Settings) -> Result<Option<HostDb>, Fail> {
     let place = Place::new("--to", &settings.store, settings)?;
     let database = place.database(HOST, &settings.data);
-    let db = match &place.server {
-        Some(server) if moving::peek(&database, false)?.is_ours => HostDb::on(server)?,
-        None if database.exists() => HostDb::open(&settings.data)?,
-        Some(_) | None => return Ok(()),
-    };
-    Ok(db.forget_place(plugin)?)
+    Ok(match &place.server {
+        Some(server) if moving::peek(&database, false)?.is_ours => Some(HostDb::on(server)?),
+        None if database.exists() => Some(HostDb::open(&settings.data)?),
+        Some(_) | None => None,
+    })
+}
+
+/// The ids that mean something here: of plugins, and of data that there are or were.
+fn known_ids(settings: &Settings) -> Result<BTreeSet<String>, Fail> {
+    let stores = Stores::new(settings)?;
+    let mut known: BTreeSet<String> = settings.stores.keys().cloned().collect();
+    // Without a folder of plugins there may be data all the same.
+    let registry = Registry::load(&settings.plugins, SystemClock.now()).unwrap_or_default();
+    known.extend(registry.plugins.into_keys().chain(registry.broken.into_keys()));
+    known.extend(stores.plugins()?);
+    known.extend(stores.lost()?.into_keys());
+    if let Some(db) = host_db(settings)? {
+        known.extend(db.placed()?.into_iter().map(|row| row.plugin));
+    }
+    known.remove(HOST);
+    Ok(known)
 }
 
 fn adopt(args: &AdoptArgs, settings: &Settings) -> Result<(), Fail> {
     check_names(&args.ids)?;
     check_beginning(settings)?;
     let _lock = alone(settings)?;
+    let known = known_ids(settings)?;
+    if let Some(id) = args.ids.iter().find(|id| !known.contains(*id)) {
+        let hint = suggest::hint(id, known.iter().map(String::as_str));
+        return Err(Fail::Failed(format!(
+            "there is no plugin \"{id}\", and there never were data of one here{hint}; `oncehost plugin list` shows what there is"
+        )));
+    }
     let mut told = String::new();
     for plugin in &args.ids {
         let place = Place::new("--to", configured(plugin, settings), settings)?;

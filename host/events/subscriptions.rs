@@ -1,6 +1,7 @@
 //! Who subscribes to what. `host.db` knows it too, since an event reaches every subscription there was at its moment,
 //! also that of a plugin that cannot be loaded just now, or of one that has gone since.
 
+use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 
 use super::blocking;
@@ -127,9 +128,7 @@ pub(super) async fn current(app: &Arc<App>) -> Result<Arc<Vec<Known>>, Failure> 
     Ok(Arc::new(rows.into_iter().map(Known::new).collect()))
 }
 
-/// Has what waited for the plugins that are loaded now go on.
-pub fn resume(app: &App) {
-    let registry = app.registry();
-    let handling = registry.plugins.values().filter(|it| !it.subscriptions.is_empty() || !it.schedules.is_empty());
-    handling.for_each(|plugin| app.events.arrived.nudge(&plugin.id));
+/// Has what waited for these plugins, which are loaded now, go on.
+pub fn resume(app: &App, plugins: &BTreeSet<String>) {
+    plugins.iter().for_each(|plugin| app.events.arrived.nudge(plugin));
 }

@@ -35,7 +35,7 @@ pub fn plugins(registry: &Registry) -> Json {
     json!({ "plugins": loaded, "broken": broken })
 }
 
-/// How the host stands: what `oncehost doctor` asks.
+/// How the host stands: what `oncehost doctor` and `new` ask.
 pub fn health(app: &App) -> Json {
     let registry = app.registry();
     let plugins: serde_json::Map<String, Json> =
@@ -47,6 +47,7 @@ pub fn health(app: &App) -> Json {
         "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id(), "threads": process.threads,
         "openFiles": process.open_files, "mostFiles": open_files_limit(),
         "unready": app.ready().err(), "plugins": plugins, "lanes": lanes,
+        "dev": app.settings.dev, "address": app.address.get(),
     })
 }
 

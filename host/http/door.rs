@@ -226,16 +226,17 @@ impl Shared {
     /// The reply to an error; what the caller could not have put right is logged.
     pub(super) fn problem(&self, error: impl Into<InvokeError>, RequestId(id): &RequestId) -> Response<Body> {
         let error = error.into();
-        let problem = Problem::new(&error, id, self.app.settings.dev);
+        let problem = Problem::new(&error, id, self.app.settings.dev).showing_code(&error, &self.app.registry());
         if let (500.., InvokeError::Failure(failure)) = (problem.status, &error) {
             let (code, detail) = (failure.code.name(), &failure.detail);
             let place = failure.position.as_ref().map(ToString::to_string);
+            let line = problem.body["position"]["code"].as_str();
             let details = (!failure.details.is_null()).then(|| failure.details.to_string());
             if failure.code == Code::Overloaded {
                 // One line a refused call would make a rush worse.
                 tracing::debug!(request_id = %id, error = code, "{detail}");
             } else {
-                tracing::error!(request_id = %id, error = code, position = place, details, "{detail}");
+                tracing::error!(request_id = %id, error = code, position = place, line, details, "{detail}");
             }
         }
         reply::problem(&problem)

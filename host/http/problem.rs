@@ -4,6 +4,7 @@ use serde_json::{Map, Value as Json, json};
 
 use crate::failure::{Code, Failure};
 use crate::invoke::InvokeError;
+use crate::plugin::Registry;
 
 /// The number of a handler's own refusal (spec §5).
 const BUSINESS: u16 = 1000;
@@ -72,6 +73,18 @@ impl Problem {
             }
             InvokeError::Failure(failure) => Self::of_failure(failure, request_id, explain),
         }
+    }
+
+    /// The same with the line of TypeScript that the error comes from, where its position is shown.
+    #[must_use]
+    pub fn showing_code(mut self, error: &InvokeError, registry: &Registry) -> Self {
+        if let InvokeError::Failure(Failure { position: Some(position), .. }) = error
+            && let Some(shown) = self.body.get_mut("position")
+            && let Some(line) = registry.plugins.values().find_map(|plugin| plugin.code.source_line(position))
+        {
+            shown["code"] = json!(line.trim());
+        }
+        self
     }
 
     fn of_failure(failure: &Failure, request_id: &str, explain: bool) -> Self {

@@ -2,6 +2,7 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::{Duration, Instant};
 
 use super::group::{Parted, commit_together};
 use super::queue::{Queue, Taken};
@@ -14,6 +15,10 @@ use crate::store::{Access, Shared, Tx};
 
 /// The most invocations that share a commit.
 const GROUP: usize = 256;
+
+/// How long a thread stays after work of the host's own, such as looking at the tables when it starts: no call may follow
+/// for long, and a hundred plugins would keep a hundred connections.
+const BRIEFLY: Duration = Duration::from_secs(1);
 
 /// What a writer takes over from one that got stuck.
 pub(super) type Resumed = (Shared, Vec<Job>);
@@ -63,10 +68,11 @@ impl Writer {
     /// Works until the lane closes or has been idle for long enough.
     fn work(&mut self) -> Result<(), Parted> {
         let mut next = None;
+        let mut called = None;
         loop {
             let work = match next.take() {
                 Some(work) => work,
-                None => match self.queue.take(self.lane.settings.idle) {
+                None => match self.queue.take(stay(self.lane.settings.idle, called)) {
                     Taken::Item(work) => work,
                     Taken::Closed => break,
                     Taken::Idle if self.may_leave() => return Ok(()),
@@ -84,6 +90,7 @@ impl Writer {
             match work {
                 Work::Exclusive(work) => work(&desk.shared),
                 Work::Invoke(job) => {
+                    called = Some(Instant::now());
                     let mut jobs = vec![job];
                     while jobs.len() < desk.shared.most_in_a_group(self.lane.talks()).min(GROUP) && next.is_none() {
                         match self.queue.try_take() {
@@ -217,6 +224,11 @@ impl Writer {
     }
 }
 
+/// How long a thread waits for more, which ran the last invocation then.
+fn stay(idle: Duration, called: Option<Instant>) -> Duration {
+    called.map_or(Duration::ZERO, |at| idle.saturating_sub(at.elapsed())).max(BRIEFLY.min(idle))
+}
+
 /// Takes the jobs at these places from the backlog and sends their replies.
 fn answer(desk: &Desk, replies: Vec<(usize, Reply)>, runtime: Option<&tokio::runtime::Handle>) {
     let mut replies = replies.into_iter().peekable();
@@ -248,5 +260,26 @@ pub(super) fn refuse(work: Work, failure: &Failure) {
         Work::Invoke(job) => job.refuse(failure),
         // Dropping it tells who waits.
         Work::Exclusive(work) => drop(work),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    const MINUTE: Duration = Duration::from_secs(60);
+
+    #[test]
+    fn thread_that_ran_no_invocation_stays_briefly() {
+        assert_eq!(stay(MINUTE, None), BRIEFLY);
+        assert_eq!(stay(Duration::from_millis(5), None), Duration::from_millis(5));
+    }
+
+    #[test]
+    fn thread_stays_for_as_long_as_is_set_after_an_invocation() {
+        let stays = stay(MINUTE, Some(Instant::now()));
+        assert!(stays > MINUTE / 2 && stays <= MINUTE, "{stays:?}");
+        let long_ago = Instant::now().checked_sub(MINUTE * 2);
+        assert_eq!(stay(MINUTE, long_ago), BRIEFLY);
     }
 }

@@ -9,6 +9,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread::{self, ScopedJoinHandle};
 
+use rustix::process::{Resource, getrlimit};
 use serde_json::Value as Json;
 
 use super::content::Content;
@@ -54,6 +55,12 @@ impl Registry {
     /// When `dir` itself cannot be read.
     pub fn reload(&self, dir: &Path, wanted: &Wanted, now: Millis) -> Result<(Self, Vec<Change>), io::Error> {
         Reload { before: self, served: self.by_folder(), dir, wanted, now }.run()
+    }
+
+    /// The plugins that are not the same objects as in the snapshot before.
+    pub fn newer_than(&self, before: &Self) -> BTreeSet<String> {
+        let same = |id: &String, plugin| before.plugins.get(id).is_some_and(|before| Arc::ptr_eq(before, plugin));
+        self.plugins.iter().filter(|(id, plugin)| !same(id, plugin)).map(|(id, _)| id.clone()).collect()
     }
 
     /// The plugins by the folders that gave them.
@@ -148,10 +155,21 @@ impl Reload<'_> {
                 loaded.push((place, self.folder(folder, &mut evaluator)));
             }
         };
-        let most = thread::available_parallelism().map_or(1, NonZero::get).min(LOADERS).min(folders.len());
+        // The stack of each takes much of an address space that is limited, and none of one that is not.
+        let limited = getrlimit(Resource::As).current.is_some();
+        let most = if limited { 1 } else { thread::available_parallelism().map_or(1, NonZero::get).min(LOADERS) };
+        // What was not touched only goes over.
+        let most = most.min(self.wanted.folders.as_ref().map_or(folders.len(), BTreeSet::len)).max(1);
         let mut loaded = thread::scope(|scope| {
             let loader = || thread::Builder::new().name("loader".to_owned()).stack_size(STACK);
-            let first = loader().spawn_scoped(scope, work)?;
+            let refused = |error: io::Error| {
+                let mib = STACK >> 20;
+                let text = format!(
+                    "no thread with a stack of {mib} MiB can be had to load them ({error}; ulimit -u, ulimit -v)"
+                );
+                io::Error::new(error.kind(), text)
+            };
+            let first = loader().spawn_scoped(scope, work).map_err(refused)?;
             // Where there is no room for more of them, fewer do.
             let more = (1..most).map_while(|_| loader().spawn_scoped(scope, work).ok());
             let loaders: Vec<_> = std::iter::once(first).chain(more).collect();

@@ -64,7 +64,7 @@ impl Watch {
         let look: Look = match watcher {
             Ok(mut watcher) => Box::new(move |path| watcher.watch(path, mode)),
             Err(error) => {
-                let why = error.to_string();
+                let why = unwatched(&error);
                 Box::new(move |_| Err(notify::Error::generic(&why)))
             }
         };
@@ -74,6 +74,24 @@ impl Watch {
         watching.look(None);
         thread::Builder::new().name("watch plugins".to_owned()).spawn(move || watching.run())?;
         Ok(Self(sender))
+    }
+}
+
+/// Why the system gives no watch at all. EMFILE, on every system that has it, is the limit of watches more often than that
+/// of files.
+fn unwatched(error: &notify::Error) -> String {
+    match &error.kind {
+        ErrorKind::Io(error) if error.raw_os_error() == Some(24) => {
+            "this user has as many watches as the system allows (raise fs.inotify.max_user_instances), or this process as many \
+             open files (raise ulimit -n)"
+                .to_owned()
+        }
+        ErrorKind::Io(_)
+        | ErrorKind::Generic(_)
+        | ErrorKind::MaxFilesWatch
+        | ErrorKind::PathNotFound
+        | ErrorKind::WatchNotFound
+        | ErrorKind::InvalidConfig(_) => error.to_string(),
     }
 }
 
@@ -238,4 +256,46 @@ fn is_plugin(folder: &Path) -> bool {
 /// Whether a path can be a file of a plugin, or a folder.
 fn may_matter(path: &Path) -> bool {
     path.extension().is_none() || content::matters(path) || path.is_dir()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use notify::event::{CreateKind, DataChange};
+
+    #[test]
+    fn file_that_is_written_twice_is_told_once_when_it_is_quiet() {
+        let root = PathBuf::from("/plugins");
+        let (sender, hints) = mpsc::channel();
+        let closed = EventKind::Access(AccessKind::Close(AccessMode::Write));
+        let written = EventKind::Modify(ModifyKind::Data(DataChange::Any));
+        let created = EventKind::Create(CreateKind::File);
+        // Typed, and formatted a moment later; a third file beside it.
+        for (kind, name) in [
+            (written, "lib/a.ts"),
+            (closed, "lib/a.ts"),
+            (written, "lib/a.ts"),
+            (closed, "lib/a.ts"),
+            (created, "lib/b.ts"),
+        ] {
+            let event = Event::new(kind).add_path(root.join("shop").join(name));
+            sender.send(Hint::Event(Ok(event))).unwrap();
+        }
+        let (tell, told) = mpsc::channel();
+        let tell = Box::new(move |heard| drop(tell.send(heard)));
+        let look: Look = Box::new(|_| Ok(()));
+        let watching = Watching { root, hints, look, tell, touched: Touched::default(), blind: false };
+        let thread = thread::spawn(move || watching.run());
+        let Ok(Heard::Touched { folders, .. }) = told.recv() else { panic!("nothing was told") };
+        assert_eq!(folders, Some(BTreeSet::from(["shop".to_owned()])));
+        sender.send(Hint::End).unwrap();
+        thread.join().unwrap();
+        assert!(told.recv().is_err(), "one reload for all of them");
+    }
+
+    #[test]
+    fn limit_of_watches_is_named_with_the_setting_that_raises_it() {
+        let why = unwatched(&notify::Error::io(io::Error::from_raw_os_error(24)));
+        assert!(why.contains("raise fs.inotify.max_user_instances"), "{why}");
+    }
 }

@@ -16,6 +16,22 @@ const BEATS: u32 = 3;
 /// How often the tokens are read again where other hosts change them too.
 const TOKENS_EVERY: Duration = Duration::from_secs(1);
 
+/// How often a thread for work that waits is used, so that there is always one: the runtime lets go of those that had nothing
+/// to do for ten seconds.
+const THREAD_EVERY: Duration = Duration::from_secs(4);
+
+/// Keeps one thread for work that waits. Where all were let go of and the system gives no new one, because somebody else
+/// has taken all that there may be, the runtime panics; with one left, work waits for it.
+pub(super) async fn keep_a_thread() {
+    let mut rounds = tokio::time::interval(THREAD_EVERY);
+    rounds.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
+    loop {
+        rounds.tick().await;
+        // It does nothing, and cannot fail.
+        let _used = tokio::task::spawn_blocking(|| ()).await;
+    }
+}
+
 /// Clears what is no longer kept under keys, for as long as the host serves.
 pub(super) async fn clear_now_and_then(app: &Arc<App>) {
     let mut rounds = tokio::time::interval_at(tokio::time::Instant::now() + CLEAR_FIRST, CLEAR_EVERY);

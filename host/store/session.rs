@@ -97,17 +97,6 @@ impl Database {
         }
     }
 
-    /// Refuses a file that is lost, empty, no database, or of a newer version, as far as a glance tells.
-    ///
-    /// # Errors
-    /// [`StoreError::Unavailable`] with a sentence for the operator.
-    pub fn glance(&self) -> Result<(), StoreError> {
-        match self {
-            Database::Sqlite(path) => sqlite::health::glance(path),
-            Database::Postgres(..) => Ok(()),
-        }
-    }
-
     /// Opens it, with the host's own tables at their newest version.
     ///
     /// # Errors

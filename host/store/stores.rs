@@ -9,7 +9,7 @@ use tokio::sync::mpsc::{UnboundedReceiver, unbounded_channel};
 
 use super::host_db::{HostDb, PlacedRow};
 use super::moving::{self, Role};
-use super::sqlite::{files, known};
+use super::sqlite::{files, health, known};
 use super::{Database, Notice, StoreError, postgres};
 use crate::config::{Placed, Settings, Store};
 use crate::suggest;
@@ -196,6 +196,29 @@ impl Stores {
             }
         }
         Ok(lost)
+    }
+
+    /// Refuses the first file of these plugins that is lost, empty, no database, or of a newer version, as far as a glance
+    /// tells. Often asked, also where most plugins have no file: what is remembered is read once.
+    ///
+    /// # Errors
+    /// One sentence that says which plugin cannot be served, and why.
+    pub fn glance<'p>(&self, plugins: impl Iterator<Item = &'p String>) -> Result<(), String> {
+        let mut without = Vec::new();
+        for plugin in plugins {
+            let Database::Sqlite(path) = self.plugin(plugin) else { continue };
+            if path.exists() {
+                health::glance(&path).map_err(|error| format!("{plugin} cannot be served: {error}"))?;
+            } else {
+                without.push(plugin);
+            }
+        }
+        if without.is_empty() {
+            return Ok(());
+        }
+        let mut lost = self.lost().map_err(|error| error.to_string())?;
+        let first = without.into_iter().find_map(|plugin| Some((plugin, lost.remove(plugin)?)));
+        first.map_or(Ok(()), |(plugin, lost)| Err(format!("{plugin} cannot be served: {lost}")))
     }
 
     /// Refuses a data folder that has lost a database: a backup of what is left would take the place of a good one.

@@ -7,6 +7,7 @@ mod print;
 #[cfg(test)]
 mod tests;
 
+use std::collections::BTreeSet;
 use std::fs;
 use std::io;
 use std::path::Path;
@@ -41,15 +42,21 @@ pub fn is_current(path: &Path, text: &str) -> bool {
     fs::read_to_string(path).is_ok_and(|there| there.replace("\r\n", "\n") == text)
 }
 
-/// Brings the types of all plugins up to date, and those for who calls where `client` names a file, as `dev` does after
-/// each reload. Gives what went wrong: full lines.
-pub fn write_all(registry: &Registry, client: Option<&Path>) -> Vec<String> {
+/// Brings the types of plugins up to date, and those for who calls where `client` names a file, as `dev` does after each
+/// reload. `newer`: only of these and of those that may run their actions; `None`: of all. Gives what went wrong: full
+/// lines.
+pub fn write_all(registry: &Registry, newer: Option<&BTreeSet<String>>, client: Option<&Path>) -> Vec<String> {
     let bring = |of: &str, path: &Path, text: &str| {
         let failed = write(path, text).err()?;
         Some(format!("the types of {of} cannot be written to {}: {failed}", path.display()))
     };
     // One that does not load any more keeps the types of what serves.
-    let plugins = registry.plugins.values().filter(|plugin| plugin.dir.is_dir());
+    let meant = |plugin: &Plugin| {
+        newer.is_none_or(|newer| {
+            newer.contains(&plugin.id) || plugin.permissions.invoke.iter().any(|other| newer.contains(other))
+        })
+    };
+    let plugins = registry.plugins.values().filter(|plugin| meant(plugin) && plugin.dir.is_dir());
     let own = |plugin: &Plugin| bring(&plugin.id, &plugin.dir.join(FILE), &author(plugin, registry));
     let mut failed: Vec<String> = plugins.filter_map(|plugin| own(plugin)).collect();
     if let Some(path) = client.filter(|_| all_serve(registry)) {

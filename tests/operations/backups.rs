@@ -100,7 +100,9 @@ fn backup_into_the_data_folder_is_refused() {
         let ended = run(folders.command(&["backup", to]));
         assert!(ended.sentence(1).contains(" is in the data folder itself"), "{to}: {ended:?}");
     };
-    for to in ["data/copy.tar", "data/new/copy", "data/../data/copy"] {
+    for to in
+        ["data/copy.tar", "data/new/copy", "data/../data/copy", "none/../data/copy.tar", "none/a/../../data/new/copy"]
+    {
         refused(to);
     }
     std::os::unix::fs::symlink(folders.data(), folders.data().with_file_name("link")).unwrap();
@@ -109,6 +111,7 @@ fn backup_into_the_data_folder_is_refused() {
     refused("data/copy.tar");
     let names = std::fs::read_dir(folders.data()).unwrap().map(|entry| entry.unwrap().file_name());
     assert!(!names.into_iter().any(|name| ["copy", "copy.tar", "new"].iter().any(|made| name == *made)));
+    assert!(!folders.data().with_file_name("none").exists(), "nothing was made on the way");
 }
 
 #[test]

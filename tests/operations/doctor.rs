@@ -70,6 +70,11 @@ fn keys_for_jwts_that_cannot_be_used_are_found() {
     let key = r#"{"keys":[{"kty":"OKP","crv":"Ed25519","x":"11qYAYKxCrfVS_7TyWQHOg7hcvPapiMlrwIaaPcHURo"}]}"#;
     write(&folders.data().with_file_name("keys.json"), key);
     assert_eq!(complaints(&folders, 0), []);
+    let mut command = folders.command(&["doctor"]);
+    command.env("ONCEHOST_AUTH_JWT_ALGORITHMS", "RS256");
+    let ended = run(command);
+    assert!(ended.out.contains("its keys are for EdDSA, and of these auth_jwt_algorithms takes none"), "{}", ended.out);
+    assert!(ended.out.contains("name what the issuer signs with in auth_jwt_algorithms"), "{}", ended.out);
 }
 
 #[test]

@@ -4,6 +4,8 @@ use std::fs::{self, File};
 use std::os::unix::fs::PermissionsExt;
 use std::path::{Path, PathBuf};
 
+use notify::Watcher;
+
 use super::{body, run, shop};
 use crate::flows::until;
 use crate::support::process::{Folders, Process};
@@ -145,6 +147,21 @@ fn lost_database_of_a_plugin_does_not_begin_anew_until_somebody_gives_it_up() {
     remove(&folders.data(), "shop.db");
     assert_eq!(run(folders.command(&["store", "adopt", "shop"])).code, Some(0));
     assert!(!folders.dev().post("shop", "add", "a", &body("a")).replayed, "it began anew");
+}
+
+#[test]
+fn name_that_was_never_anything_is_not_adopted_and_what_was_meant_is_told() {
+    let folders = used();
+    let refused = run(folders.command(&["store", "adopt", "shop", "shp"]));
+    let text = refused.sentence(1);
+    assert!(text.starts_with("there is no plugin \"shp\"") && text.contains("did you mean \"shop\"?"), "{text}");
+    assert_eq!(refused.out, "", "nor is the other");
+    // Of a plugin that is gone, data or the memory of them do.
+    fs::remove_dir_all(folders.plugins().join("shop")).unwrap();
+    assert_eq!(run(folders.command(&["store", "adopt", "shop"])).code, Some(0));
+    remove(&folders.data(), "shop.db");
+    assert_eq!(run(folders.command(&["store", "adopt", "shop"])).code, Some(0));
+    assert_eq!(run(folders.command(&["store", "adopt", "shop"])).code, Some(1), "now it is forgotten");
 }
 
 #[test]
@@ -409,4 +426,25 @@ fn lists_name_a_database_that_is_lost() {
         let listed = run(folders.command(&command));
         assert!(listed.code == Some(1) && listed.out.contains(r#""plugin": "shop""#), "{listed:?}");
     }
+}
+
+#[test]
+fn readiness_reads_what_is_remembered_once_however_many_plugins_have_no_database() {
+    let manifest =
+        |number| (format!("p{number}/plugin.json"), format!(r#"{{ "id": "p{number}", "version": "1.0.0" }}"#));
+    let folders = Folders::new((0..20).map(manifest));
+    let host = folders.dev();
+    let (sender, events) = std::sync::mpsc::channel();
+    let mut watcher = notify::recommended_watcher(move |event| drop(sender.send(event))).unwrap();
+    watcher.watch(&folders.data(), notify::RecursiveMode::NonRecursive).unwrap();
+    assert_eq!(host.get("/readyz").status, 200);
+    File::create(folders.data().join(".end")).unwrap();
+    let events = events.into_iter().map(Result::unwrap);
+    let of = |event: &notify::Event, name: &str| event.paths.iter().any(|path| path.ends_with(name));
+    let before_the_end = events.take_while(|event| !of(event, ".end"));
+    let opened = before_the_end.filter(|event| {
+        let opens = matches!(event.kind, notify::EventKind::Access(notify::event::AccessKind::Open(_)));
+        opens && of(event, "host.db")
+    });
+    assert!(opened.count() <= 2, "host.db is not opened for each of them");
 }

@@ -20,7 +20,7 @@ use crate::support::scenario::files;
 use crate::support::shop::SHOP;
 
 /// `oncehost dev` behind what a shell does first.
-fn dev_after(folders: &Folders, first: &str) -> Command {
+pub(super) fn dev_after(folders: &Folders, first: &str) -> Command {
     let mut shell = Command::new("bash");
     shell.arg("-c").arg(format!("{first}; exec '{}' dev --apply-schema", binary().display()));
     folders.onto(shell)
@@ -28,7 +28,7 @@ fn dev_after(folders: &Folders, first: &str) -> Command {
 
 /// A host that works: a fresh call is done, and an old one is replayed.
 #[track_caller]
-fn works(host: &Process, fresh: &str, old: Option<&str>) {
+pub(super) fn works(host: &Process, fresh: &str, old: Option<&str>) {
     assert_eq!(host.post("shop", "add", fresh, &body(fresh)).data()["created"], true);
     if let Some(old) = old {
         assert!(host.post("shop", "add", old, &body(old)).replayed, "{old}");
@@ -45,6 +45,8 @@ fn port_in_use() {
     let text =
         format!("another program listens on {address} already; stop it, or choose another address with --listen");
     assert_eq!(ended.sentence(1), text);
+    let doctor = run(folders.command(&["doctor", "--listen", &address]));
+    assert!(doctor.out.contains(&format!("WARN  listen: another program listens on {address}")), "{}", doctor.out);
     drop(taken);
     command.env_remove("ONCEHOST_LISTEN");
     works(&Process::start(command), "a", None);
@@ -98,11 +100,17 @@ fn database_file_that_is_damaged_or_of_a_newer_version() {
         folders.database("shop").pragma_update(None, "user_version", 99).unwrap();
     };
     let damaged = || fs::write(&path, "this is no database, whatever its name says".repeat(100)).unwrap();
-    let faults: [(&dyn Fn(), &str); 2] = [
-        (&newer, "was written by a newer oncehost (host tables version 99, this one knows"),
-        (&damaged, "the file is damaged or no database; restore it from a backup"),
-    ];
-    for (number, (spoil, reason)) in faults.into_iter().enumerate() {
+    let inside = || {
+        let mut bytes = good.clone();
+        bytes[100..].fill(0x55);
+        fs::write(&path, bytes).unwrap();
+    };
+    let restore = "the file is damaged or no database; restore it from a backup";
+    let move_away = "stop the host, move the file away";
+    let newer_says = "was written by a newer oncehost (host tables version 99, this one knows";
+    let faults: [(&dyn Fn(), &str, &str); 3] =
+        [(&newer, newer_says, "use that version again"), (&damaged, restore, move_away), (&inside, restore, move_away)];
+    for (number, (spoil, reason, fix)) in faults.into_iter().enumerate() {
         spoil();
         let log = folders.data().with_file_name("log");
         let host = Process::logging(folders.command(&["dev"]), File::create(&log).unwrap().into());
@@ -112,7 +120,7 @@ fn database_file_that_is_damaged_or_of_a_newer_version() {
         assert!(fs::read_to_string(&log).unwrap().contains(reason), "{reason}");
         let doctor = run(folders.command(&["doctor"]));
         assert_eq!(doctor.code, Some(1));
-        assert!(doctor.out.contains("FAIL  database shop.db: "), "{}", doctor.out);
+        assert!(doctor.out.contains("FAIL  database shop.db: ") && doctor.out.contains(fix), "{}", doctor.out);
         // The host goes on by itself when the file is right again.
         for ending in ["-wal", "-shm"] {
             let _ = fs::remove_file(folders.data().join(format!("shop.db{ending}")));

@@ -12,6 +12,7 @@ mod lost;
 mod machine;
 mod measures;
 mod progress;
+mod room;
 mod stopped;
 
 fn body(key: &str) -> String {

@@ -231,6 +231,11 @@ impl Process {
         self.child().wait().unwrap()
     }
 
+    /// How the process ended, if it has.
+    pub fn ended(&mut self) -> Option<ExitStatus> {
+        self.child().try_wait().unwrap()
+    }
+
     /// Asks for a path.
     pub fn get(&self, path: &str) -> Answer {
         host::answer(self.agent.get(format!("{}{path}", self.url)).call().unwrap())

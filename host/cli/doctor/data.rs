@@ -98,12 +98,18 @@ pub(super) fn plugins(settings: &Settings, host: Option<&Json>) -> Vec<Finding> 
             let fix = "mend the file; the fault says what would be right";
             findings.push(Finding::fail("plugin", fault.to_string(), fix).of(folder.clone()));
         }
+        // A folder is called as its plugin, most often.
+        if let Some(hash) = host.and_then(|host| host["plugins"].get(folder)?.as_str()) {
+            let text = format!("the running host goes on with the version before (hash {})", short(hash));
+            findings.push(Finding::ok("plugin", text).of(folder.clone()));
+        }
     }
     for plugin in registry.plugins.values() {
         let looked = [tables(settings, plugin), host.and_then(|host| served(host, plugin))];
         let looked: Vec<Finding> = looked.into_iter().flatten().collect();
         if looked.is_empty() {
-            findings.push(Finding::ok("plugin", format!("{} loads", plugin.version)).of(plugin.id.clone()));
+            let text = format!("{} loads (hash {})", plugin.version, short(&plugin.hash));
+            findings.push(Finding::ok("plugin", text).of(plugin.id.clone()));
         }
         findings.extend(looked.into_iter().map(|finding| finding.of(plugin.id.clone())));
     }
@@ -160,8 +166,18 @@ fn served(host: &Json, plugin: &Plugin) -> Option<Finding> {
         return None;
     }
     let text = match served {
-        Some(_) => "the running host serves another version than the folder has",
-        None => "the running host does not serve it",
+        Some(served) => format!(
+            "the running host serves another version (hash {}) than the folder has ({}, hash {})",
+            short(served),
+            plugin.version,
+            short(&plugin.hash)
+        ),
+        None => "the running host does not serve it".to_owned(),
     };
     Some(Finding::warn("plugin", text, "run `oncehost plugin reload`, or restart the host"))
+}
+
+/// As much of a hash as tells versions apart.
+fn short(hash: &str) -> &str {
+    hash.get(..12).unwrap_or(hash)
 }

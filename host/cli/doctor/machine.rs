@@ -2,6 +2,7 @@
 
 use std::fs;
 use std::io;
+use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 
@@ -12,6 +13,7 @@ use crate::clock::{Millis, SystemClock};
 use crate::codec::time;
 use crate::config::Settings;
 use crate::metrics;
+use crate::serve;
 
 /// Free space below which the next writes may fail, and below which somebody should look, in bytes.
 const LITTLE: u64 = 64 << 20;
@@ -44,6 +46,14 @@ pub(super) async fn keys(settings: &Settings) -> Option<Finding> {
         Ok(Some(keys)) => Some(Finding::ok("jwks", format!("{keys} keys for JWTs can be used"))),
         Err(unusable) => Some(Finding::fail("jwks", unusable.to_string(), unusable.fix())),
     }
+}
+
+/// Whether a host that starts now could listen; asked where none runs.
+pub(super) fn address(settings: &Settings) -> Option<Finding> {
+    let error = TcpListener::bind(settings.listen).err()?;
+    let why = serve::not_bound(settings.listen, &error);
+    let (text, fix) = why.split_once("; ").unwrap_or((&why, "choose another with --listen"));
+    Some(Finding::warn("listen", text, fix))
 }
 
 /// The data folder: there, writable, on a disk of this machine, without half a restore.

@@ -5,6 +5,7 @@ use serde::Serialize;
 use serde_json::json;
 
 use super::{Fail, flags, local, print};
+use crate::app::lock;
 use crate::clock::{Clock, SystemClock};
 use crate::config::Settings;
 
@@ -73,6 +74,9 @@ impl Doctor {
         findings.extend(machine::keys(&settings).await);
         let (running, health) = host::look(&settings.data).await;
         findings.extend(running);
+        if lock::holder(&settings.data).is_none() {
+            findings.extend(machine::address(&settings));
+        }
         let (databases, newest) = data::databases(&settings, now);
         findings.push(machine::clock(now, newest));
         findings.extend(databases);

@@ -6,7 +6,7 @@ use std::path::Path;
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension};
 
-use super::{HOST_TABLES, StoreError, copy, files, host_db, known, moving, open_reader, opening, refuse_newer};
+use super::{HOST_TABLES, StoreError, copy, files, host_db, moving, open_for_reading, opening, refuse_newer};
 use crate::clock::Millis;
 
 /// What `look` found in one database.
@@ -36,16 +36,12 @@ const HEAD: usize = 100;
 const MAGIC: &[u8] = b"SQLite format 3\0";
 const USER_VERSION: std::ops::Range<usize> = 60..64;
 
-/// Refuses a plugin's file that is lost, empty, no database, or of a newer version, as its first bytes tell. Nothing is
-/// opened; what is damaged further inside shows when it is read.
+/// Refuses a plugin's file that is empty, no database, or of a newer version, as its first bytes tell. Nothing is opened;
+/// what is damaged further inside shows when it is read.
 ///
 /// # Errors
 /// [`StoreError::Unavailable`] with what to do.
 pub fn glance(path: &Path) -> Result<(), StoreError> {
-    known::refuse_gone(path)?;
-    if !path.exists() {
-        return Ok(());
-    }
     files::refuse_empty(path)?;
     let unread = |error: io::Error| StoreError::Unavailable(format!("cannot read {}: {error}", path.display()));
     let Some(head) = head(path).map_err(unread)? else {
@@ -90,8 +86,9 @@ pub fn look(path: &Path, replies_before: Millis, marks_before: Millis) -> Result
     {
         return Ok(health);
     }
-    let connection = open_reader(path)?;
-    look_at(&connection, replies_before, marks_before).or_else(|error| match error.sqlite_error_code() {
+    // What is damaged at its beginning is not even opened.
+    let looked = open_for_reading(path).and_then(|connection| look_at(&connection, replies_before, marks_before));
+    looked.or_else(|error| match error.sqlite_error_code() {
         Some(ErrorCode::NotADatabase | ErrorCode::DatabaseCorrupt) => damaged(error.to_string()),
         _ => Err(opening(path, &error)),
     })

@@ -98,12 +98,14 @@ pub fn open_reader(path: &Path) -> Result<Connection, StoreError> {
 /// The same where this process has just opened the database for writing, and so forced its log to disk.
 fn open_beside_writer(path: &Path) -> Result<Connection, StoreError> {
     files::refuse_empty(path)?;
-    let connection =
-        Connection::open_with_flags(path, OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX)
-            .map_err(|error| opening(path, &error))?;
-    prepare(&connection)
-        .and_then(|()| connection.pragma_update(None, "query_only", true))
-        .map_err(|error| opening(path, &error))?;
+    open_for_reading(path).map_err(|error| opening(path, &error))
+}
+
+fn open_for_reading(path: &Path) -> rusqlite::Result<Connection> {
+    let flags = OpenFlags::SQLITE_OPEN_READ_ONLY | OpenFlags::SQLITE_OPEN_NO_MUTEX;
+    let connection = Connection::open_with_flags(path, flags)?;
+    prepare(&connection)?;
+    connection.pragma_update(None, "query_only", true)?;
     Ok(connection)
 }
 
@@ -165,6 +167,9 @@ fn opening(path: &Path, error: &rusqlite::Error) -> StoreError {
         Some(ErrorCode::DiskFull) => "the disk, or what this user may have of it, is full; free some space",
         Some(ErrorCode::SystemIoFailure) => {
             "the disk or its file system failed; the system's log (dmesg) says how, and what is in the file may be whole"
+        }
+        Some(ErrorCode::OutOfMemory) => {
+            "this process may have no more memory; raise what limits it (ulimit -v, MemoryMax=)"
         }
         _ => "see the reason given",
     };
