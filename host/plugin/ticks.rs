@@ -36,10 +36,10 @@ const ROW: u32 = 256;
 const SUM: u32 = 8;
 /// What an operation on numbers weighs: what it is given may be a text of all the digits that the heap holds. Where that is
 /// all that it is for, it weighs far more.
-const NUMBER: u32 = 4;
+const NUMBER: u32 = 8;
 const DIGITS: u32 = ROW / 4;
 /// What a call weighs: a built-in may make numbers of what it is given, too.
-const CALL: u32 = 6;
+const CALL: u32 = 16;
 /// What the look for a member weighs, along prototypes as many as the heap holds.
 const MEMBER: u32 = 2;
 

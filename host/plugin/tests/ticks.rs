@@ -74,7 +74,7 @@ fn huge_operands_end_soon_after_the_deadline() {
 #[test]
 fn what_takes_long_in_a_row_ends_soon_after_the_deadline() {
     let digits = "const t: any = '1'.repeat(2e7), a: any = new Float64Array(1); let x: any = 1";
-    let chain = "let o: any = {}; for (let i = 0; i < 3e5; i++) o = Object.create(o)";
+    let chain = "let o: any = {}; for (let i = 0; i < 2e5; i++) o = Object.create(o)";
     let text = "const t = 'x'.repeat(2e7), u: any = 'x'.repeat(2e7 - 1) + 'y'";
     for (before, begin, each, end) in [
         (digits, "return [", "+t, ", "]"),
@@ -101,7 +101,10 @@ fn what_takes_long_in_a_row_ends_soon_after_the_deadline() {
         std::thread::spawn(move || send.send(run_with(bundle.code, &short())));
         // Uncounted, each of them would go on for the better part of a minute, and some for an hour.
         let ended = receive.recv_timeout(Duration::from_secs(15)).unwrap_or_else(|_| panic!("still running: {each}"));
-        assert!(matches!(ended, Err(ScriptError::Limit { .. })), "{each}: {ended:?}");
+        assert!(
+            matches!(&ended, Err(ScriptError::Limit { what, .. }) if what.contains("limits.handler")),
+            "{each}: {ended:?}"
+        );
     }
 }
 
