@@ -227,14 +227,12 @@ fn threads(host: &Process) -> usize {
     fs::read_dir(format!("/proc/{}/task", host.id())).unwrap().count()
 }
 
-/// What no tick reaches in time: texts of many digits that become numbers within one expression.
+/// What no tick reaches in time: a pattern that is looked for without the host's `exec`, and compares millions of
+/// characters between two looks at the clock.
 fn stuck() -> [(&'static str, String); 2] {
-    let elements = format!(
-        "const u: any = '1'.repeat(6e5), a: any = new Float64Array(1); [{}] = new Array(9999).fill(u)",
-        "a[0], ".repeat(9999)
-    );
-    let compared = format!("const t: any = '9'.repeat(3e5); return [{}]", vec!["1n < t"; 60].join(" && "));
-    [("elements", elements), ("compared", compared)]
+    let pattern = format!("const r: any = /^(a*)ba*?{}c/; r.exec = null", r"\1".repeat(10));
+    let text = "'a'.repeat(3e5) + 'b' + 'a'.repeat(3.5e6)";
+    [("test", format!("{pattern}; return r.test({text})")), ("search", format!("{pattern}; return ({text}).search(r)"))]
 }
 
 #[test]
@@ -274,18 +272,21 @@ fn what_only_the_watchdog_ends_is_answered_and_its_neighbours_are_kept() {
 #[test]
 fn a_plugin_whose_runs_hang_is_not_served_until_some_have_ended_and_others_are() {
     let stuck = handler("stuck", &stuck()[0].1);
-    let folders = folders(&[("stuck", "50ms"), ("calm", "1s")], &[("stuck/handlers/stuck.ts".to_owned(), stuck)]);
+    // Time enough to come to where it hangs.
+    let folders = folders(&[("stuck", "500ms"), ("calm", "1s")], &[("stuck/handlers/stuck.ts".to_owned(), stuck)]);
     let host = quietly(&folders);
-    let errors: Vec<_> = (0..7).map(|n| host.post("stuck", "stuck", &format!("k{n}"), "{}").error()).collect();
-    let taken = errors.iter().take_while(|error| *error == "LIMIT").count();
-    assert!((4..=5).contains(&taken) && errors[taken..].iter().all(|error| error == "OVERLOADED"), "{errors:?}");
+    let call = |n: usize| host.post("stuck", "stuck", &format!("k{n}"), "{}").error();
+    // On a busy machine some run out of time before they come there.
+    let served = (0..20).take_while(|n| call(*n) == "LIMIT").count();
+    assert!((4..20).contains(&served), "{served} were served");
+    assert_eq!(call(20), "OVERLOADED");
     assert_eq!(host.post("calm", "neighbour", "k", r#"{"id":"a"}"#).status, 200);
 }
 
-/// Times of calls, one after the other, until `done`.
-fn pace(host: &Process, done: &AtomicBool) -> Vec<Duration> {
+/// Times of calls, one after the other, for as long as it goes on.
+fn pace(host: &Process, goes_on: impl Fn() -> bool) -> Vec<Duration> {
     let mut times = Vec::new();
-    while !done.load(Ordering::Relaxed) {
+    while goes_on() {
         let began = Instant::now();
         let id = format!("p{:?}", began);
         assert_eq!(host.post("calm", "neighbour", &id, &format!(r#"{{"id":{id:?}}}"#)).status, 200);
@@ -308,12 +309,13 @@ fn another_plugins_calls_are_served_beside_hostile_ones() {
     let folders = folders(&[("calm", "1s"), ("quick", "50ms")], &handlers);
     refused(&folders, &mut snippets);
     let host = quietly(&folders);
+    let span = Duration::from_millis(long(500, 20_000));
     let beside = |body: &str| {
         let done = AtomicBool::new(false);
         thread::scope(|scope| {
-            let calm = scope.spawn(|| pace(&host, &done));
+            let calm = scope.spawn(|| pace(&host, || !done.load(Ordering::Relaxed)));
             let ends = Ends(&done);
-            let until = Instant::now() + Duration::from_millis(long(500, 20_000));
+            let until = Instant::now() + span;
             for snippet in snippets.iter().cycle() {
                 let status = host.post("quick", &snippet.action, &format!("{:?}", Instant::now()), body).status;
                 assert_eq!(status, if body == "{}" { 500 } else { 200 }, "{}", snippet.body);
@@ -325,9 +327,15 @@ fn another_plugins_calls_are_served_beside_hostile_ones() {
             p99(calm.join().unwrap())
         })
     };
+    // Harmless calls commit, and share the disk with those that are timed; hostile ones do not: what these are measured
+    // by is the plugin alone.
+    let until = Instant::now() + span;
+    let alone = p99(pace(&host, || Instant::now() < until));
     let (harmless, hostile) = (beside(r#"{"again":true}"#), beside("{}"));
-    eprintln!("p99 of another plugin's writes: {harmless:?} beside harmless calls, {hostile:?} beside hostile ones");
-    assert!(!long(false, true) || hostile < harmless * 2, "{harmless:?}, then {hostile:?}");
+    eprintln!(
+        "p99 of another plugin's writes: {alone:?} alone, {harmless:?} beside harmless calls, {hostile:?} beside hostile ones"
+    );
+    assert!(!long(false, true) || hostile < alone * 2, "{alone:?}, then {hostile:?}");
 }
 
 #[test]

@@ -94,9 +94,11 @@ impl Found<'_> {
     fn said(&self, error: &ValidationError<'_>) -> String {
         let path = error.schema_path().as_str();
         let place = path.strip_suffix("/pattern").and_then(|place| self.schema.pointer(place));
-        match place.and_then(|place| place["description"].as_str()) {
-            Some(wanted) => format!("value has another form; wanted is {wanted}"),
-            None => error.masked().to_string(),
+        match place.map(|place| (place["description"].as_str(), place["pattern"].as_str())) {
+            Some((Some(wanted), _)) => format!("value has another form; wanted is {wanted}"),
+            // As it was written, which is not always how the library has it.
+            Some((None, Some(pattern))) => format!("value does not match \"{pattern}\""),
+            Some((None, None)) | None => error.masked().to_string(),
         }
     }
 

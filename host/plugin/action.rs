@@ -58,23 +58,27 @@ fn input(schema: &Reader<'_>) -> Option<InputSchema> {
     // All that the language of schemas says against it, rather than the first thing.
     for error in jsonschema::draft202012::meta::validator().iter_errors(schema.value) {
         sound = false;
-        invalid(schema, &error);
+        invalid(schema, error.instance_path().as_str(), &error);
     }
     if !sound {
         return None;
     }
-    InputSchema::new(schema.value).map_err(|error| invalid(schema, &error)).ok()
+    InputSchema::new(schema.value).map_err(|error| invalid(schema, error.schema_path().as_str(), &error)).ok()
 }
 
 /// Notes what is wrong at a place within a schema.
-fn invalid(schema: &Reader<'_>, error: &jsonschema::ValidationError<'_>) {
-    let pointer = error.instance_path().to_string();
+fn invalid(schema: &Reader<'_>, pointer: &str, error: &jsonschema::ValidationError<'_>) {
     let mut at = schema.again();
     for step in pointer.split('/').skip(1) {
         at = at.step(&step.replace("~1", "/").replace("~0", "~"));
     }
     if pointer.ends_with("/type") {
         at.fault(format!("is no type of JSON Schema{}: {TYPES} or an array of some", near_type(at.value)));
+    } else if pointer.contains("/pattern") && error.instance().is_string() {
+        at.fault(
+            "is no pattern that an input can be checked with: write a regular expression of ECMA-262 as it would be with the \
+             flag `u`, such as \"^[a-z]+$\", and leave to the handler what cannot be said so",
+        );
     } else {
         at.fault(format!("is no valid JSON Schema: {error}"));
     }

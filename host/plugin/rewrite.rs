@@ -7,10 +7,11 @@ use std::collections::{BTreeSet, HashMap};
 
 use oxc::allocator::{Allocator, ArenaVec, TakeIn};
 use oxc::ast::ast::{
-    Argument, BindingIdentifier, BindingPattern, CallExpression, ClassType, Declaration, ExportAllDeclaration,
-    ExportDefaultDeclarationKind, ExportSpecifier, Expression, FunctionType, IdentifierName, ImportDeclaration,
-    ImportDeclarationSpecifier, NumberBase, ObjectProperty, Program, Statement, StringLiteral,
-    TaggedTemplateExpression, UnaryExpression, UnaryOperator, VariableDeclarationKind, VariableDeclarator,
+    Argument, AssignmentOperator, AssignmentTarget, BindingIdentifier, BindingPattern, CallExpression, ClassType,
+    Declaration, ExportAllDeclaration, ExportDefaultDeclarationKind, ExportSpecifier, Expression, FunctionType,
+    IdentifierName, ImportDeclaration, ImportDeclarationSpecifier, NumberBase, ObjectProperty, Program, Statement,
+    StringLiteral, TaggedTemplateExpression, UnaryExpression, UnaryOperator, VariableDeclarationKind,
+    VariableDeclarator,
 };
 use oxc::ast::builder::AstBuilder;
 use oxc::ast_visit::{VisitMut, walk_mut};
@@ -318,6 +319,25 @@ impl<'a> Rewriter<'a, '_> {
         Some(Expression::new_call_expression(identifier.span, callee, None, arguments, false, &self.ast))
     }
 
+    /// `__tick(object, Symbol.iterator, value)` for `object[Symbol.iterator] = value`: what arrays inherit there is frozen,
+    /// and could not be covered by assignment.
+    fn iterates(&self, expression: &mut Expression<'a>) -> Option<Expression<'a>> {
+        let Expression::AssignmentExpression(it) = expression else { return None };
+        let it = &mut **it;
+        let AssignmentTarget::ComputedMemberExpression(target) = &mut it.left else { return None };
+        let Expression::StaticMemberExpression(key) = &target.expression else { return None };
+        let of_symbol = matches!(&key.object, Expression::Identifier(symbol) if symbol.name == "Symbol");
+        if it.operator != AssignmentOperator::Assign || key.property.name != "iterator" || !of_symbol {
+            return None;
+        }
+        let target = &mut **target;
+        let parts = [&mut target.object, &mut target.expression, &mut it.right];
+        let arguments = parts.map(|part| Argument::from(part.take_in(&self.allocator)));
+        let tick: &str = self.allocator.alloc_str(&self.names.tick);
+        let callee = Expression::new_identifier(it.span, tick, &self.ast);
+        Some(Expression::new_call_expression(it.span, callee, None, arguments, false, &self.ast))
+    }
+
     /// `(0, __m0.f)`, so that what is called does not see the namespace as `this`.
     fn detached(&self, callee: &Expression<'a>) -> Option<Expression<'a>> {
         let value = self.imported(callee.get_inner_expression())?;
@@ -331,10 +351,14 @@ impl<'a> Rewriter<'a, '_> {
 
 impl<'a> VisitMut<'a> for Rewriter<'a, '_> {
     fn visit_expression(&mut self, it: &mut Expression<'a>) {
-        match self.imported(it).or_else(|| self.absent(it)).or_else(|| self.bundled(it)) {
-            Some(value) => *it = value,
-            None => walk_mut::walk_expression(self, it),
+        if let Some(value) = self.imported(it).or_else(|| self.absent(it)).or_else(|| self.bundled(it)) {
+            *it = value;
+            return;
         }
+        if let Some(call) = self.iterates(it) {
+            *it = call;
+        }
+        walk_mut::walk_expression(self, it);
     }
 
     fn visit_unary_expression(&mut self, it: &mut UnaryExpression<'a>) {

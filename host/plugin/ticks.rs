@@ -6,7 +6,8 @@
 //! which gives how many ticks may go by after it: many while they are quick, none while they take long. One stands
 //! - in each loop, and at the beginning of each function that gives more than a constant: a built-in that calls it may
 //!   convert what it gives, which takes long where that is a huge BigInt or a text of many digits;
-//! - before `...` of what may have many members, and before `==`, which makes a BigInt of a text;
+//! - before `...` of what may have many members, before `==`, which makes a BigInt of a text, and before each element that
+//!   is given its value by `[a[0], a[1]] = …`;
 //! - before each so-manieth expression that makes or compares something: between two looks the heap grows by little.
 //!
 //! Patterns get a turn that the engine counts where it would look at the clock too seldom (see `pattern`).
@@ -18,9 +19,9 @@
 
 use oxc::allocator::{Allocator, ArenaVec, TakeIn};
 use oxc::ast::ast::{
-    Argument, ArrowFunctionBody, AssignmentOperator, AssignmentTarget, BinaryOperator, Expression, FunctionBody,
-    LogicalOperator, ObjectPropertyKind, Program, RegExpLiteral, SimpleAssignmentTarget, SpreadElement, Statement,
-    UnaryOperator, UpdateOperator,
+    Argument, ArrowFunctionBody, AssignmentOperator, AssignmentTarget, AssignmentTargetMaybeDefault, BinaryExpression,
+    BinaryOperator, Expression, FunctionBody, LogicalOperator, ObjectPropertyKind, Program, RegExpLiteral,
+    SimpleAssignmentTarget, SpreadElement, Statement, SwitchCase, UnaryOperator, UpdateOperator,
 };
 use oxc::ast::builder::AstBuilder;
 use oxc::ast_visit::{VisitMut, walk_mut};
@@ -33,6 +34,14 @@ use super::pattern;
 const ROW: u32 = 256;
 /// What a sum of texts weighs: the engine copies up to 16 KiB for it at once.
 const SUM: u32 = 8;
+/// What an operation on numbers weighs: what it is given may be a text of all the digits that the heap holds. Where that is
+/// all that it is for, it weighs far more.
+const NUMBER: u32 = 8;
+const DIGITS: u32 = ROW / 4;
+/// What a call weighs: a built-in may make numbers of what it is given, too.
+const CALL: u32 = 16;
+/// What the look for a member weighs, along prototypes as many as the heap holds.
+const MEMBER: u32 = 2;
 
 /// Puts the ticks in; gives whether there are any.
 pub(super) fn mark<'a>(allocator: &'a Allocator, program: &mut Program<'a>, names: &Names) -> bool {
@@ -76,6 +85,25 @@ impl<'a> Marker<'a> {
         let operation = it.take_in(&self.allocator);
         let tick = self.tick(operation.span());
         *it = Expression::new_sequence_expression(operation.span(), [tick, operation], &self.ast);
+    }
+
+    /// Puts a tick at the end of a row of expressions, if there is a place for it in this one.
+    fn count_row(&mut self, it: &mut Expression<'a>) {
+        let place = match it {
+            // Not around these: what is called has its object from here, and in `a?.f().x` a missing `a` ends all of it.
+            Expression::StaticMemberExpression(it) => Some(&mut it.object).filter(|it| is_name(it)),
+            Expression::ComputedMemberExpression(it) => Some(&mut it.object).filter(|it| is_name(it)),
+            Expression::CallExpression(it) => it.arguments.first_mut().and_then(Argument::as_expression_mut),
+            // These have their names from where they stand.
+            Expression::FunctionExpression(_)
+            | Expression::ArrowFunctionExpression(_)
+            | Expression::ClassExpression(_) => None,
+            other => Some(other),
+        };
+        if let Some(place) = place {
+            self.made = 0;
+            self.count(place);
+        }
     }
 
     /// `typeof (__big = operation) === "bigint" ? __tick(__big) : __big`
@@ -168,28 +196,70 @@ fn weighs(expression: &Expression<'_>) -> u32 {
         | Expression::ObjectExpression(_)
         | Expression::FunctionExpression(_)
         | Expression::ArrowFunctionExpression(_)
-        | Expression::RegExpLiteral(_)
-        | Expression::CallExpression(_)
-        | Expression::NewExpression(_)
-        | Expression::TaggedTemplateExpression(_) => 1,
+        | Expression::RegExpLiteral(_) => 1,
+        Expression::CallExpression(_) | Expression::NewExpression(_) | Expression::TaggedTemplateExpression(_) => CALL,
         Expression::ClassExpression(_) => SUM,
         Expression::TemplateLiteral(it) if !it.expressions.is_empty() => SUM,
-        Expression::BinaryExpression(it) if is_constant(&it.left) || is_constant(&it.right) => match it.operator {
-            BinaryOperator::Addition => SUM,
+        Expression::StaticMemberExpression(_) | Expression::ComputedMemberExpression(_) => MEMBER,
+        Expression::UnaryExpression(it) if is_constant(&it.argument) || is_number(&it.argument) => 0,
+        Expression::UnaryExpression(it) => match it.operator {
+            UnaryOperator::UnaryPlus => DIGITS,
+            UnaryOperator::UnaryNegation | UnaryOperator::BitwiseNot => NUMBER,
             _ => 0,
         },
-        Expression::BinaryExpression(it) => match it.operator {
-            BinaryOperator::Addition | BinaryOperator::StrictEquality | BinaryOperator::StrictInequality => SUM,
-            BinaryOperator::LessThan
-            | BinaryOperator::LessEqualThan
-            | BinaryOperator::GreaterThan
-            | BinaryOperator::GreaterEqualThan => ROW / 4,
-            BinaryOperator::Equality | BinaryOperator::Inequality => ROW,
-            _ => 0,
+        Expression::BinaryExpression(it) => compares(it),
+        Expression::AssignmentExpression(it) => match it.operator {
+            AssignmentOperator::Addition => SUM,
+            // An element of a typed array is a number.
+            AssignmentOperator::Assign => match it.left {
+                AssignmentTarget::ComputedMemberExpression(_) if !is_plain(&it.right) => ROW / 8,
+                _ => 0,
+            },
+            _ if is_number(&it.right) => 0,
+            _ => NUMBER,
         },
-        Expression::AssignmentExpression(it) if it.operator == AssignmentOperator::Addition => SUM,
         _ => 0,
     }
+}
+
+/// The weight of what an operator with two operands makes of them.
+fn compares(it: &BinaryExpression<'_>) -> u32 {
+    let plain = is_constant(&it.left) || is_constant(&it.right);
+    let big = [&it.left, &it.right].iter().any(|side| matches!(side, Expression::BigIntLiteral(_)));
+    match it.operator {
+        BinaryOperator::Addition => SUM,
+        BinaryOperator::StrictEquality | BinaryOperator::StrictInequality => {
+            if plain {
+                0
+            } else {
+                SUM
+            }
+        }
+        BinaryOperator::Equality | BinaryOperator::Inequality if !plain => ROW,
+        operator if operator.is_compare() && big => ROW,
+        operator if operator.is_compare() && !plain => ROW / 4,
+        BinaryOperator::In | BinaryOperator::Instanceof => MEMBER,
+        _ if is_number(&it.left) && is_number(&it.right) => 0,
+        _ => NUMBER,
+    }
+}
+
+fn is_name(expression: &Expression<'_>) -> bool {
+    matches!(expression, Expression::Identifier(_) | Expression::ThisExpression(_))
+}
+
+/// Whether it makes no text.
+fn is_plain(expression: &Expression<'_>) -> bool {
+    is_short(expression)
+        || is_number(expression)
+        || matches!(
+            expression,
+            Expression::ArrayExpression(_)
+                | Expression::ObjectExpression(_)
+                | Expression::FunctionExpression(_)
+                | Expression::ArrowFunctionExpression(_)
+                | Expression::NewExpression(_)
+        )
 }
 
 /// Whether it is a constant that nothing can be made of that takes long.
@@ -224,20 +294,8 @@ impl<'a> VisitMut<'a> for Marker<'a> {
         };
         walk_mut::walk_expression(self, it);
         self.made += weight;
-        // Not a call: in `a?.f().x` a missing `a` ends all of it. Nor what has its name from where it stands.
-        let takes_none = matches!(
-            it,
-            Expression::CallExpression(_)
-                | Expression::FunctionExpression(_)
-                | Expression::ArrowFunctionExpression(_)
-                | Expression::ClassExpression(_)
-        );
-        let row = self.made >= ROW && weight > 0 && !takes_none;
-        if row {
-            self.made = 0;
-        }
-        if row {
-            self.count(it);
+        if self.made >= ROW && weight > 0 {
+            self.count_row(it);
         }
         if grows {
             self.bound(it);
@@ -261,6 +319,31 @@ impl<'a> VisitMut<'a> for Marker<'a> {
                 self.count(&mut it.argument);
             }
             ObjectPropertyKind::ObjectProperty(it) => walk_mut::walk_object_property(self, it),
+        }
+    }
+
+    // In `[a[0], a[1]] = …` nothing else would tick between two elements of a typed array.
+    fn visit_assignment_target_maybe_default(&mut self, it: &mut AssignmentTargetMaybeDefault<'a>) {
+        walk_mut::walk_assignment_target_maybe_default(self, it);
+        let target = match it {
+            AssignmentTargetMaybeDefault::AssignmentTargetWithDefault(it) => match &mut it.binding {
+                AssignmentTarget::ComputedMemberExpression(it) => it,
+                _ => return,
+            },
+            AssignmentTargetMaybeDefault::ComputedMemberExpression(it) => it,
+            _ => return,
+        };
+        self.count(&mut target.expression);
+    }
+
+    fn visit_switch_case(&mut self, it: &mut SwitchCase<'a>) {
+        walk_mut::walk_switch_case(self, it);
+        if let Some(test) = it.test.as_mut().filter(|test| !is_short(test)) {
+            self.made += SUM;
+            if self.made >= ROW {
+                self.made = 0;
+                self.count(test);
+            }
         }
     }
 

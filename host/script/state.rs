@@ -8,6 +8,7 @@ use std::time::{Duration, Instant};
 
 use rand_chacha::ChaCha8Rng;
 use rand_chacha::rand_core::{Rng, SeedableRng};
+use rquickjs::convert::List;
 use rquickjs::{Array, Ctx, Error, Exception, Function, Object, Persistent, Result as JsResult, Value as JsValue};
 
 use super::limits::{SPARE, Stop};
@@ -422,14 +423,27 @@ pub(super) fn natives<'js>(ctx: &Ctx<'js>, state: &Rc<State>) -> JsResult<Object
     natives.set("stopped", Function::new(ctx.clone(), move || of.stopped().is_some())?)?;
     let plain = |value: JsValue<'js>| value.is_array() && !value.is_proxy();
     natives.set("isPlainArray", Function::new(ctx.clone(), plain)?)?;
+    patterns(ctx, &natives)?;
+    natives.set("most", Function::new(ctx.clone(), || MOST_ARGUMENT_BYTES)?)?;
+    Ok(natives)
+}
+
+/// What the prelude asks about regular expressions.
+fn patterns<'js>(ctx: &Ctx<'js>, natives: &Object<'js>) -> JsResult<()> {
     let stoppable = |ctx: Ctx<'js>, source: String, flags: String| {
         pattern::stoppable(&source, &flags).map_err(|why| Exception::throw_range(&ctx, &why))
     };
     natives.set("stoppable", Function::new(ctx.clone(), stoppable)?)?;
-    let reach = |source: String, flags: String| pattern::reach(&source, &flags);
+    let manner = |source: String, flags: String| {
+        let manner = pattern::manner(&source, &flags);
+        let reach = manner.as_ref().and_then(|manner| manner.reach).map_or(f64::INFINITY, f64::from);
+        List((reach, manner.is_some_and(|manner| manner.anchored)))
+    };
+    let counted = |source: String, flags: String| pattern::counted(&source, &flags);
     natives.set("opens", pattern::OPENS)?;
     natives.set("closes", pattern::CLOSES)?;
-    natives.set("reach", Function::new(ctx.clone(), reach)?)?;
-    natives.set("most", Function::new(ctx.clone(), || MOST_ARGUMENT_BYTES)?)?;
-    Ok(natives)
+    natives.set("turns", pattern::TURNS)?;
+    natives.set("manner", Function::new(ctx.clone(), manner)?)?;
+    natives.set("counted", Function::new(ctx.clone(), counted)?)?;
+    Ok(())
 }

@@ -121,7 +121,11 @@ fn change(url: &mut Url, part: &str, value: &str) -> Option<()> {
         }
         "hostname" => url.set_host(Some(value)).ok()?,
         "port" if value.is_empty() => url.set_port(None).ok()?,
-        "port" => url.set_port(Some(value.parse().ok()?)).ok()?,
+        "port" => {
+            // What stands behind the digits does not count.
+            let digits = value.bytes().take_while(u8::is_ascii_digit).count();
+            url.set_port(Some(value[..digits].parse().ok()?)).ok()?;
+        }
         "pathname" => url.set_path(value),
         "search" => url.set_query(bare('?')),
         "hash" => url.set_fragment(bare('#')),

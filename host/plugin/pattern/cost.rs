@@ -9,10 +9,12 @@ pub(super) struct Cost {
     pub looks: bool,
     /// Characters that it takes at most; `None` for any number.
     pub longest: Option<u64>,
+    /// It matches only where nothing of the text comes before it.
+    pub anchored: bool,
 }
 
 impl Cost {
-    pub const NONE: Self = Self { steps: 0, notes: 0, looks: false, longest: Some(0) };
+    pub const NONE: Self = Self { steps: 0, notes: 0, looks: false, longest: Some(0), anchored: false };
 
     pub fn of(steps: u64, longest: u64) -> Self {
         Self { steps, longest: Some(longest), ..Self::NONE }
@@ -24,6 +26,7 @@ impl Cost {
             notes: self.notes.saturating_add(next.notes),
             looks: self.looks || next.looks,
             longest: self.longest.zip(next.longest).map(|(one, other)| one.saturating_add(other)),
+            anchored: self.anchored || next.anchored,
         }
     }
 
@@ -34,6 +37,7 @@ impl Cost {
             notes: self.notes.max(other.notes),
             looks: true,
             longest: self.longest.zip(other.longest).map(|(one, other)| one.max(other)),
+            anchored: self.anchored && other.anchored,
         }
     }
 }

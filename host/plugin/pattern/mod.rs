@@ -8,10 +8,18 @@
 //!   `(?:){2}` behind it, which matches always and is counted.
 //! - The matcher searches what it noted since the last choice when it counts: groups under a large `{n}` are refused.
 //! - A row of very many characters is compared in one go: refused.
-//! - So is what `\1` refers to. A group of any length makes that as long as the text: such a pattern has a longest text.
+//! - So is what `\1` refers to. A group of any length makes that as long as the text: in a long text such a reference has
+//!   a row of turns before it, which are counted. Beyond that, too, such a pattern has a longest text.
+//!
+//! Nor does it know that a pattern which begins with `^` is found at the beginning or nowhere: it tries every place. Which
+//! patterns are so is told here; the prelude looks for them at one place only.
 
+mod checked;
 mod cost;
 
+use std::ops::Range;
+
+pub use checked::checkable;
 use cost::{Atom, Cost, Frame, Kind};
 
 /// What is put before and behind an atom, so that each turn of it is counted. Both hold a part that matches always and
@@ -36,10 +44,13 @@ const SHORT: u64 = 64;
 /// The engine takes no more groups.
 const MOST_GROUPS: usize = 254;
 /// References to groups of any length.
-const MOST_REFERENCES: u32 = 10;
+const MOST_REFERENCES: usize = 10;
 /// Characters of text for a pattern with one such reference, without and with case folded.
 const REACH: u32 = 100_000;
 const FOLDED_REACH: u32 = 5_000;
+/// How often as many characters there may be where such a reference is counted as so many turns.
+pub const TURNS: u32 = 1_000;
+const COUNTED: &str = "(?:(?:){1000}";
 
 /// The pattern as it is to be given to the engine, where that is another one than was written. What is no pattern stays
 /// as it is: the engine says why.
@@ -70,7 +81,7 @@ pub fn stoppable(source: &str, flags: &str) -> Result<Option<String>, String> {
              or a smaller count"
         ));
     }
-    if scan.far_references() > MOST_REFERENCES {
+    if scan.far_references().count() > MOST_REFERENCES {
         return Err(format!(
             "a pattern with more than {MOST_REFERENCES} references, like `\\1`, to groups of any length: bound the group, `(\\w{{1,{SHORT}}})`"
         ));
@@ -78,13 +89,30 @@ pub fn stoppable(source: &str, flags: &str) -> Result<Option<String>, String> {
     Ok(scan.rewritten(source))
 }
 
-/// How long a text may be in characters, at most, for this pattern; `None` for any length.
-pub fn reach(source: &str, flags: &str) -> Option<u32> {
+/// How a pattern is to be looked for in a long text.
+#[derive(Debug, PartialEq, Eq)]
+pub struct Manner {
+    /// How long a text may be in characters, at most, for the pattern as it is; `None` for any length. With its
+    /// references [`counted`] there may be [`TURNS`] times as many.
+    pub reach: Option<u32>,
+    /// It matches at the beginning of the text or nowhere.
+    pub anchored: bool,
+}
+
+/// How a pattern as the engine has it is to be looked for; `None` where it is none.
+pub fn manner(source: &str, flags: &str) -> Option<Manner> {
     let scan = Scan::of(source, flags)?;
-    match scan.far_references() {
-        0 => None,
-        references => Some(if scan.folds { FOLDED_REACH } else { REACH } / references),
-    }
+    let far = u32::try_from(scan.far_references().count()).unwrap_or(u32::MAX);
+    let most = if scan.folds { FOLDED_REACH } else { REACH };
+    Some(Manner { reach: (far > 0).then(|| most / far), anchored: scan.whole().anchored })
+}
+
+/// The pattern with [`TURNS`] turns before each reference to a group of any length.
+pub fn counted(source: &str, flags: &str) -> Option<String> {
+    let mut scan = Scan::of(source, flags)?;
+    let places: Vec<_> = scan.far_references().map(|(_, place)| place.clone()).collect();
+    scan.insertions = places.into_iter().flat_map(|place| [(place.start, COUNTED), (place.end, ")")]).collect();
+    scan.rewritten(source)
 }
 
 enum Reference<'s> {
@@ -100,13 +128,15 @@ struct Scan<'s> {
     sets: bool,
     /// Case is ignored anywhere.
     folds: bool,
+    /// `^` may stand for the beginning of any line.
+    lines: bool,
     properties: u32,
     /// How many groups there are, and whether any has a name.
     count: usize,
     named: bool,
     /// Names of groups, and how long they may be.
     groups: Vec<(&'s str, Option<u64>)>,
-    references: Vec<Reference<'s>>,
+    references: Vec<(Reference<'s>, Range<usize>)>,
     frames: Vec<Frame>,
     /// What is to be put in, and where.
     insertions: Vec<(usize, &'static str)>,
@@ -123,6 +153,7 @@ impl<'s> Scan<'s> {
             unicode: flags.contains(['u', 'v']),
             sets: flags.contains('v'),
             folds,
+            lines: flags.contains('m'),
             properties: 0,
             count: 0,
             named: false,
@@ -206,7 +237,14 @@ impl<'s> Scan<'s> {
                 Some((min, max, length)) => self.repeat(min, max, length),
                 None => self.atom(1, Cost::of(self.step(), 1)),
             },
-            b'^' | b'$' => self.assertion(1),
+            b'^' => {
+                self.assertion(1)?;
+                let lines = self.lines;
+                // What comes before it has taken nothing, wherever it stands.
+                self.top()?.cost.anchored |= !lines;
+                Some(())
+            }
+            b'$' => self.assertion(1),
             b'[' => {
                 let length = self.class()?;
                 let longest = if self.sets { SHORT } else { 1 };
@@ -282,6 +320,7 @@ impl<'s> Scan<'s> {
             let flags = &flags[..flags.find(':')?];
             let (added, removed) = flags.split_once('-').unwrap_or((flags, ""));
             folds = (folds || added.contains('i')) && !removed.contains('i');
+            self.lines |= added.contains('m');
             (Kind::Plain, flags.len() + 3)
         } else {
             self.groups.push(("", Some(0)));
@@ -300,7 +339,9 @@ impl<'s> Scan<'s> {
         let inner = closed.total();
         let cost = match closed.kind {
             Kind::Plain => inner,
-            Kind::Look => Cost { longest: Some(0), ..inner.then(Cost { steps: 2, notes: 1, ..Cost::NONE }) },
+            Kind::Look => {
+                Cost { longest: Some(0), anchored: false, ..inner.then(Cost { steps: 2, notes: 1, ..Cost::NONE }) }
+            }
             Kind::Capture(group) => {
                 self.groups.get_mut(group)?.1 = inner.longest;
                 inner.then(Cost { steps: 2, notes: 2, ..Cost::NONE })
@@ -342,6 +383,7 @@ impl<'s> Scan<'s> {
                 .saturating_add(if looks_around { 2 } else { 0 }),
             looks: min >= 2 || min == 0 && max.is_none() && greedy || min == 1 && (cost.looks || counted),
             longest,
+            anchored: cost.anchored && min >= 1,
         };
         frame.cost = frame.cost.then(frame_cost);
         if counted {
@@ -401,19 +443,18 @@ impl<'s> Scan<'s> {
     }
 
     fn refer(&mut self, reference: Reference<'s>, length: usize) -> Option<()> {
-        self.references.push(reference);
+        self.references.push((reference, self.at..self.at + length));
         let steps = self.step() * SHORT;
         self.atom(length, Cost { steps, longest: None, ..Cost::NONE })
     }
 
-    /// How many references there are to groups of any length.
-    fn far_references(&self) -> u32 {
+    /// The references to groups of any length.
+    fn far_references(&self) -> impl Iterator<Item = &(Reference<'s>, Range<usize>)> {
         let far = |longest: &Option<u64>| longest.is_none_or(|longest| longest > SHORT);
-        let count = self.references.iter().filter(|reference| match reference {
+        self.references.iter().filter(move |(reference, _)| match reference {
             Reference::Number(number) => self.groups.get(number - 1).is_some_and(|(_, longest)| far(longest)),
             Reference::Name(name) => self.groups.iter().any(|(known, longest)| known == name && far(longest)),
-        });
-        u32::try_from(count.count()).unwrap_or(u32::MAX)
+        })
     }
 
     fn rewritten(mut self, source: &str) -> Option<String> {

@@ -1,8 +1,9 @@
 //! Patterns that the engine could not be stopped in: given a turn that it counts, or refused.
 
 use super::modules::{gives, run_with};
-use super::{bundle, faults};
-use crate::plugin::pattern::{CLOSES, OPENS, reach, stoppable};
+use super::{Folder, bundle, faults};
+use crate::plugin::Registry;
+use crate::plugin::pattern::{CLOSES, Manner, OPENS, counted, manner, stoppable};
 use crate::script::{RunLimits, ScriptError};
 
 #[test]
@@ -105,15 +106,60 @@ fn a_text_has_a_most_where_it_is_compared_with_a_group_of_any_length() {
         (r"(\w{1,65})\1", "", Some(100_000)),
         (r"(a)\2", "", None),
     ] {
-        assert_eq!(reach(source, flags), most, "{source}");
+        assert_eq!(manner(source, flags).unwrap().reach, most, "{source}");
     }
+    assert_eq!(counted(r"(a+)\1{2}\1(b)\2", "").unwrap(), r"(a+)(?:(?:){1000}\1){2}(?:(?:){1000}\1)(b)\2");
     gives(
         &[(
             "a.ts",
-            r"export function handle() { const hit = /^(a+)-\1$/.test('a'.repeat(4e4) + '-' + 'a'.repeat(4e4)); try { return /(a+)\1b/.test('a'.repeat(1.1e5)) } catch (e: any) { return [hit, e.name, e.message.includes('at most 100000 characters')] } }",
+            r"export function handle() { const long = 'a'.repeat(1.5e5), found = /^(a+)-\1$/.exec(long + '-' + long); const all: any[] = [found?.index, found?.[1].length]; for (const more of ['', 'b']) { try { all.push(/^(b+)-\1$/i.test('a'.repeat(5e6) + more)) } catch (e: any) { all.push(e.name, e.message.includes('at most 5000000 characters')) } } return all }",
         )],
-        r#"[true,"RangeError",true]"#,
+        r#"[0,150000,false,"RangeError",true]"#,
     );
+}
+
+#[test]
+fn a_pattern_that_matches_at_the_beginning_or_nowhere_is_known() {
+    for (source, flags, wanted) in [
+        ("^a", "", true),
+        ("^a|^b", "g", true),
+        ("(^a|(?:^b))c", "", true),
+        ("(?:^a)+b", "", true),
+        ("(?i:^a)", "", true),
+        ("a*^b", "", true),
+        (r"^(a+)\1", "", true),
+        ("^a|b", "", false),
+        ("^a|", "", false),
+        ("(?:^a)?b", "", false),
+        ("(?:^a){0,2}b", "", false),
+        ("(?=^a)b", "", false),
+        ("(?<=^)b", "", false),
+        ("(?!^)b", "", false),
+        (r"\^a", "", false),
+        ("[^a]", "", false),
+        ("^a", "m", false),
+        ("(?m:^a)", "", false),
+        ("", "", false),
+    ] {
+        assert_eq!(manner(source, flags).map(|it: Manner| it.anchored), Some(wanted), "{source}");
+    }
+}
+
+#[test]
+fn a_pattern_of_a_schema_that_is_none_is_told_at_its_place() {
+    let handler =
+        |schema: &str| format!("export const config = {{ input: {{ {schema} }} }}\nexport function handle() {{}}");
+    for (schema, place) in [
+        ("properties: { a: { pattern: '^(' } }", "p/handlers/a.ts:1:62: `input.properties.a.pattern` is no pattern"),
+        (r"patternProperties: { '\\k<n>': {} }", "p/handlers/a.ts:1:"),
+    ] {
+        let manifest = r#"{ "id": "p", "version": "1.0.0" }"#;
+        let folder = Folder::with(&[("p/plugin.json", manifest), ("p/handlers/a.ts", &handler(schema))]);
+        let broken = Registry::load(&folder.path(""), 0).unwrap().broken;
+        let told: Vec<String> = broken.values().flatten().map(ToString::to_string).collect();
+        let right = |told: &String| told.starts_with(place) && told.contains("write a regular expression of ECMA-262");
+        assert!(matches!(told.as_slice(), [only] if right(only)), "{schema}: {told:?}");
+    }
 }
 
 #[test]

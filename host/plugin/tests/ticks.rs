@@ -72,6 +72,43 @@ fn huge_operands_end_soon_after_the_deadline() {
 }
 
 #[test]
+fn what_takes_long_in_a_row_ends_soon_after_the_deadline() {
+    let digits = "const t: any = '1'.repeat(2e7), a: any = new Float64Array(1); let x: any = 1";
+    let chain = "let o: any = {}; for (let i = 0; i < 2e5; i++) o = Object.create(o)";
+    let text = "const t = 'x'.repeat(2e7), u: any = 'x'.repeat(2e7 - 1) + 'y'";
+    for (before, begin, each, end) in [
+        (digits, "return [", "+t, ", "]"),
+        (digits, "return [", "~t, ", "]"),
+        (digits, "return [", "t - 1, ", "]"),
+        (digits, "return [", "5 > t, ", "]"),
+        (digits, "return [", "t == 5, ", "]"),
+        (digits, "", "a[0] = t; ", ""),
+        (digits, "", "x = 1; x -= t; ", ""),
+        (digits, "[", "a[0], ", "] = new Array(9999).fill(t)"),
+        (digits, "return [", "'x'.charAt(t), ", "]"),
+        (digits, "return [", "Math.floor(t), ", "]"),
+        ("const t: any = '9'.repeat(3e5)", "return [", "1n < t, ", "]"),
+        ("const t: any = '9'.repeat(3e5)", "return [", "t != 1n, ", "]"),
+        (chain, "return [", "o.x, ", "]"),
+        (chain, "return [", "o.x?.(), ", "]"),
+        (chain, "return [", "'x' in o, ", "]"),
+        (text, "switch (u) { ", "case t: ", "}"),
+    ] {
+        let body = format!("{before}; {begin}{}{end}", each.repeat(9999));
+        let bundle = bundle(&[("a.ts", &format!("export function handle(): any {{ {body} }}"))]);
+        assert_eq!(bundle.faults, [], "{each}");
+        let (send, receive) = std::sync::mpsc::channel();
+        std::thread::spawn(move || send.send(run_with(bundle.code, &short())));
+        // Uncounted, each of them would go on for the better part of a minute, and some for an hour.
+        let ended = receive.recv_timeout(Duration::from_secs(15)).unwrap_or_else(|_| panic!("still running: {each}"));
+        assert!(
+            matches!(&ended, Err(ScriptError::Limit { what, .. }) if what.contains("limits.handler")),
+            "{each}: {ended:?}"
+        );
+    }
+}
+
+#[test]
 fn counted_operators_give_what_the_language_says() {
     gives(
         &[(
@@ -113,5 +150,16 @@ fn a_bigint_that_an_operator_makes_has_a_most() {
             "export function handle() { let x: any = 2n, n: any = 32767n; return [x ** n === 1n << n, (x ** n * x ** n).toString(16).length, 7 * 6 << 1, x << 3n, -8n >> 1n, 1e308 * 10 > 0] }",
         )],
         r#"[true,16384,84,"16","-4",true]"#,
+    );
+}
+
+#[test]
+fn what_arrays_are_gone_through_by_can_be_assigned() {
+    gives(
+        &[(
+            "a.ts",
+            "class L extends Array {}\nexport function handle() {\n  const a: any = [1, 2], b: any = {}, s: any = new Set([1])\n  const given = (a[Symbol.iterator] = function* () { yield 9 })\n  b[Symbol.iterator] = s[Symbol.iterator] = (L.prototype as any)[Symbol.iterator] = given\n  const names = [Array.prototype, Object.freeze([1])].map((it: any) => { try { it[Symbol.iterator] = given } catch (e: any) { return e.name } })\n  return [[...a], [...b], [...s], [...new L()], [...[7]], names]\n}",
+        )],
+        r#"[[9],[9],[9],[9],[7],["TypeError","TypeError"]]"#,
     );
 }

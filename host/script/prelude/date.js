@@ -5,6 +5,7 @@
   const { prototype } = Native;
   const { apply, construct } = Reflect;
   const { defineProperty } = Object;
+  const { includes } = String.prototype;
   let instant = 0;
 
   const hidden = (target, name, value) =>
@@ -14,7 +15,14 @@
   const parse = (text) => {
     text = String(text);
     if (text.length > 200) return NaN;
-    if (zoned.test(text) || /^[+-]?\d{4,6}(?:-\d\d){0,2}$/.test(text)) return Native.parse(text);
+    // The engine knows `T` and `Z` as capitals only.
+    if (apply(includes, text, ["t"]) || apply(includes, text, ["z"])) {
+      text = text.replace(/^([+-]?\d{4,6}(?:-\d\d){0,2})t/, "$1T").replace(/(\d)z$/, "$1Z");
+    }
+    if (zoned.test(text) || /^[+-]?\d{4,6}(?:-\d\d){0,2}$/.test(text)) {
+      const time = Native.parse(text);
+      return Number.isNaN(time) ? Native.parse(text.replace(/(\d)Z$/, "$1 UTC")) : time;
+    }
     const iso = Native.parse(`${text}Z`);
     return Number.isNaN(iso) ? Native.parse(`${text} UTC`) : iso;
   };
@@ -80,10 +88,10 @@
     return { day: `${day.slice(0, 3)} ${month} ${number} ${year}`, time: `${time} GMT+0000 (Coordinated Universal Time)`, clock: time };
   };
   const two = (number) => String(number).padStart(2, "0");
-  const american = (date) => `${two(date.getUTCMonth() + 1)}/${two(date.getUTCDate())}/${two(apply(getUTCFullYear, date, []))}`;
+  const american = (date) => `${date.getUTCMonth() + 1}/${date.getUTCDate()}/${apply(getUTCFullYear, date, [])}`;
   const twelve = (date) => {
     const hour = date.getUTCHours();
-    return `${two(hour % 12 || 12)}:${two(date.getUTCMinutes())}:${two(date.getUTCSeconds())} ${hour < 12 ? "AM" : "PM"}`;
+    return `${hour % 12 || 12}:${two(date.getUTCMinutes())}:${two(date.getUTCSeconds())} ${hour < 12 ? "AM" : "PM"}`;
   };
   const shown = {
     toString: (date) => `${pieces(date).day} ${pieces(date).time}`,

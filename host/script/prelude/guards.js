@@ -384,7 +384,7 @@
     turn();
     return value;
   };
-  const onlyNamed = (holder, key, names, open) => {
+  const onlyNamed = (holder, key, names, order, open) => {
     let value = holder[key];
     if (typeof value === "object" && value !== null && typeof value.toJSON === "function") value = value.toJSON(key);
     if (typeof value !== "object" || value === null) return value;
@@ -394,26 +394,34 @@
       const items = [];
       for (let i = 0; i < value.length; i += 1) {
         turn();
-        items.push(onlyNamed(value, String(i), names, inside));
+        items.push(onlyNamed(value, String(i), names, order, inside));
       }
       return items;
     }
     if (value instanceof Number || value instanceof String || value instanceof Boolean) return value;
     const made = { __proto__: null };
-    for (const name of names) made[name] = onlyNamed(value, name, names, inside);
-    return made;
+    for (const name of names) {
+      const item = onlyNamed(value, name, names, order, inside);
+      // What is called `toJSON` has been asked.
+      if (typeof item !== "function") made[name] = item;
+    }
+    return order === undefined ? made : new Proxy(made, order);
   };
   replace(JSON, "stringify", (original) => ({
     method(value, replacer, space) {
       if (isArray(replacer)) {
-        const names = new Set();
+        const sought = new Set();
         for (let i = 0; i < replacer.length; i += 1) {
           const name = replacer[i];
           if (typeof name === "string" || typeof name === "number" || name instanceof String || name instanceof Number) {
-            names.add(`${name}`);
+            sought.add(`${name}`);
           }
         }
-        value = onlyNamed({ "": value }, "", names, []);
+        const names = [...sought];
+        // Whole numbers come first in an object, wherever they were put.
+        const mixed = names.some((name) => name === `${name >>> 0}`);
+        const order = mixed ? { ownKeys: (made) => names.filter((name) => hasOwn(made, name)) } : undefined;
+        value = onlyNamed({ "": value }, "", names, order, []);
       }
       turn();
       return apply(original, this, [value, typeof replacer === "function" ? replacer : asItIs, space]);

@@ -3,7 +3,7 @@
 (function (native, room, log) {
   "use strict";
   const { look, turn, isHuge, bounded } = room;
-  const { defineProperty, freeze, keys, getPrototypeOf } = Object;
+  const { defineProperty, freeze, getOwnPropertyDescriptor, keys, getPrototypeOf } = Object;
   const hidden = (target, name, value) =>
     defineProperty(target, name, { value, writable: true, enumerable: false, configurable: true });
 
@@ -243,11 +243,24 @@
     }
   }
   const { isArray } = Array;
+  const { iterator } = Symbol;
+  const values = Array.prototype[iterator];
+  // `object[Symbol.iterator] = value`, which what arrays inherit there would forbid.
+  const assign = (object, key, value) => {
+    const covers = typeof object === "object" && object !== null && key === iterator && object[key] === values;
+    if (covers && getOwnPropertyDescriptor(object, key) === undefined) {
+      defineProperty(object, key, { value, writable: true, enumerable: true, configurable: true });
+    } else {
+      object[key] = value;
+    }
+    return value;
+  };
   const { tick } = {
     tick(items) {
       if (arguments.length === 0) return look();
       // A global that is not there.
       if (arguments.length === 2) throw new ReferenceError(items);
+      if (arguments.length === 3) return assign(items, arguments[1], arguments[2]);
       if (typeof items === "bigint") return bounded(items);
       turn();
       if (typeof items === "string" ? items.length < 10_000 : !isArray(items) || !native.isPlainArray(items)) return items;
@@ -255,8 +268,12 @@
     },
   };
 
+  // What the `globalThis` of each run inherits from: lockdown has it give the realm's globals, and let them be covered.
+  const world = Object.create(globalThis);
+
   // What Rust calls.
   return freeze({
+    world,
     objectPrototype: Object.prototype,
     tools: { failed, contract, hidden },
     // What scripts meet and no global leads to: here so that lockdown finds it.
@@ -287,7 +304,7 @@
           spaces[index] = space;
           if (global[index] && ownGlobal === undefined) {
             // What the run's modules see as `globalThis`: libraries keep things there, and the realm's own is frozen.
-            ownGlobal = Object.create(globalThis);
+            ownGlobal = Object.create(world);
             hidden(ownGlobal, "globalThis", ownGlobal);
           }
           if (whole[index]) defineProperty(space, Symbol.toStringTag, { value: "Module" });

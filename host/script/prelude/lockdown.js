@@ -79,10 +79,7 @@
 
     // A frozen prototype's data property cannot be shadowed by assignment (`this.name = …`, `wrapper.bind = …`): in
     // its place comes an accessor whose setter makes an own property.
-    const shadowable = (owner, name) => {
-      const found = getOwnPropertyDescriptor(owner, name);
-      if (found === undefined || !("value" in found) || !found.configurable) return;
-      const { value, enumerable } = found;
+    const yielding = (owner, name, { value, enumerable }) => {
       const { get, set } = {
         get() {
           return value;
@@ -103,6 +100,11 @@
       visit(get);
       visit(set);
       visit(value);
+    };
+    const isFixed = (property) => property !== undefined && "value" in property && property.configurable;
+    const shadowable = (owner, name) => {
+      const property = getOwnPropertyDescriptor(owner, name);
+      if (isFixed(property)) yielding(owner, name, property);
     };
 
     // Everything reachable: globals, what syntax alone makes, and the prototypes of iterators and helpers.
@@ -148,10 +150,14 @@
     walk();
 
     const prototypes = new Set();
+    const heirs = new Set([globalThis.console, globalThis.store, globalThis.flow, globalThis.notify]);
+    // Nobody's class extends these, and what they offer is called in every other line.
+    const spared = new Set([Object, Function, Number, String, Boolean, Symbol, BigInt, Proxy]);
     for (const object of found) {
       if (typeof getOwnPropertyDescriptor(object, "constructor")?.value === "function") prototypes.add(object);
       const prototype = typeof object === "function" ? getOwnPropertyDescriptor(object, "prototype")?.value : undefined;
       if (prototype !== undefined) prototypes.add(prototype);
+      if (prototype !== undefined && !spared.has(object)) heirs.add(object);
     }
     // Spread and destructuring of arrays are fast only while the engine finds its own function there.
     const { iterator } = Symbol;
@@ -159,6 +165,20 @@
       for (const key of ownKeys(owner)) {
         if (owner !== Array.prototype || key !== iterator) shadowable(owner, key);
       }
+    }
+    // The same with what a class inherits from the class that it extends (`Mine.from = …`), or an object from one of the
+    // host's (`Object.create(console).log = …`).
+    for (const owner of heirs) {
+      for (const key of ownKeys(owner)) {
+        const often = owner === Array && key === "isArray";
+        if (!often && typeof getOwnPropertyDescriptor(owner, key).value === "function") shadowable(owner, key);
+      }
+    }
+    // And with globals (`globalThis.crypto = globalThis.crypto ?? …`), for what a run's modules see as `globalThis`.
+    const [{ world }] = hooks;
+    for (const name of ownKeys(globalThis)) {
+      const property = getOwnPropertyDescriptor(globalThis, name);
+      if (isFixed(property)) yielding(world, name, property);
     }
     walk();
     for (const object of found) freeze(object);

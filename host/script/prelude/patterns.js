@@ -7,12 +7,18 @@
   const { defineProperty, getOwnPropertyDescriptor } = Object;
   const { includes, isWellFormed, replaceAll, toWellFormed } = String.prototype;
   const getter = (name) => getOwnPropertyDescriptor(RegExp.prototype, name).get;
-  const [sourceOf, ignoresCase, isUnicode, hasSets] = ["source", "ignoreCase", "unicode", "unicodeSets"].map(getter);
+  const flags = [
+    ["d", "hasIndices"], ["g", "global"], ["i", "ignoreCase"], ["m", "multiline"], ["s", "dotAll"], ["u", "unicode"],
+    ["v", "unicodeSets"], ["y", "sticky"],
+  ].map(([flag, name]) => [flag, getter(name)]);
+  const [sourceOf, isGlobal, isSticky] = ["source", "global", "sticky"].map(getter);
   const text = String.prototype;
   // Patterns are compiled without a look at the clock.
   const MOST = 32 << 10;
   // Shorter texts are not too long for any pattern.
   const SHORT = 500;
+  // Going through a longer text takes longer than making another pattern.
+  const LONG = 10_000;
 
   return ({ replace, standIn, whole }) => {
     const isPattern = (given) => {
@@ -35,6 +41,9 @@
     }, "source");
     defineProperty(RegExp.prototype, "source", { get: source });
 
+    const halved = () => {
+      throw new RangeError("a pattern with half of a character, and a look-around or a \\1: write the half as \\uXXXX");
+    };
     const stoppable = (source, flags) => {
       if (source.length > MOST) {
         throw new RangeError(`a pattern has at most ${MOST} characters here: look for many words with a Set or a Map`);
@@ -45,7 +54,7 @@
       const formed = apply(isWellFormed, source, []) ? source : apply(toWellFormed, source, []);
       const made = native.stoppable(formed, flags);
       if (made === undefined) return source;
-      if (formed !== source) throw new RangeError("a pattern with half of a character and a look-around: write it as \\uXXXX");
+      if (formed !== source) halved();
       return made;
     };
     // What the engine is to make a pattern of.
@@ -75,33 +84,61 @@
       }).method);
     }
 
-    // How long a text may be for a pattern.
-    const reaches = new WeakMap();
+    // How a pattern is looked for in a long text. Its twin is the same pattern in another form: one that can be stopped
+    // in it, or one that is tried where it could be found and nowhere else.
+    const NativeRegExp = RegExp;
+    const manners = new WeakMap();
     const { delete: forget, get: known, set: keep } = WeakMap.prototype;
-    const reachOf = (one) => {
-      const before = apply(known, reaches, [one]);
-      if (before !== undefined || !isPattern(one)) return before ?? Infinity;
-      const flags = (apply(ignoresCase, one, []) ? "i" : "") + (apply(isUnicode, one, []) ? "u" : "") + (apply(hasSets, one, []) ? "v" : "");
+    const flagsOf = (one) => {
+      let all = "";
+      for (let i = 0; i < flags.length; i += 1) if (apply(flags[i][1], one, [])) all += flags[i][0];
+      return all;
+    };
+    const mannerOf = (one) => {
+      const found = apply(known, manners, [one]);
+      if (found !== undefined || !isPattern(one)) return found;
+      const [reach, anchored] = native.manner(apply(toWellFormed, apply(sourceOf, one, []), []), flagsOf(one));
+      const manner = { reach, anchored: anchored && !apply(isSticky, one, []), met: false, near: undefined, far: undefined };
+      apply(keep, manners, [one, manner]);
+      return manner;
+    };
+    const made = (one, anchored, counted) => {
+      const all = flagsOf(one);
       const source = apply(sourceOf, one, []);
-      const reach = native.reach(apply(toWellFormed, source, []), flags) ?? Infinity;
-      apply(keep, reaches, [one, reach]);
-      return reach;
+      if (counted && !apply(isWellFormed, source, [])) halved();
+      return new NativeRegExp(counted ? native.counted(source, all) : source, anchored ? `${all}y` : all);
+    };
+    const twinOf = (one, length) => {
+      const manner = mannerOf(one);
+      if (manner === undefined) return undefined;
+      const { reach, anchored, met } = manner;
+      if (length > reach) {
+        const most = reach * native.turns;
+        if (length <= most) return (manner.far ??= made(one, anchored, true));
+        throw new RangeError(
+          `a pattern that refers, like \\1, to a group of any length takes at most ${most} characters of text here: ` +
+            "bound the group, (\\w{1,64}), or match pieces of the text",
+        );
+      }
+      // One that is used once is not worth a twin.
+      manner.met = true;
+      return anchored && (met || length > LONG) ? (manner.near ??= made(one, true, false)) : undefined;
     };
     replace(RegExp.prototype, "exec", (original) => ({
       method(given) {
         turn();
         if (typeof given !== "string" && isPattern(this)) given = whole(given);
-        if (typeof given === "string" && given.length >= SHORT) {
-          before(given.length, 2);
-          const reach = reachOf(this);
-          if (given.length > reach) {
-            throw new RangeError(
-              `a pattern that refers, like \\1, to a group of any length takes at most ${reach} characters of text here: ` +
-                "bound the group, (\\w{1,64}), or match pieces of the text",
-            );
-          }
-        }
-        return apply(original, this, [given]);
+        if (typeof given !== "string" || given.length < SHORT) return apply(original, this, [given]);
+        before(given.length, 2);
+        const twin = twinOf(this, given.length);
+        if (twin === undefined) return apply(original, this, [given]);
+        // Read, and made a number, as often as the original does it.
+        const from = +this.lastIndex;
+        const moves = apply(isGlobal, this, []) || apply(isSticky, this, []);
+        twin.lastIndex = moves ? from : 0;
+        const found = apply(original, twin, [given]);
+        if (moves) this.lastIndex = twin.lastIndex;
+        return found;
       },
     }).method);
     replace(RegExp.prototype, "compile", (original) => ({
@@ -113,12 +150,11 @@
           flags = flags === undefined ? "" : whole(flags);
           given = pattern(given, flags);
         }
-        apply(forget, reaches, [this]);
+        apply(forget, manners, [this]);
         return apply(original, this, [given, flags]);
       },
     }).method);
 
-    const NativeRegExp = RegExp;
     const { RegExp: MadeRegExp } = {
       RegExp: function (given, flags) {
         const object = (typeof given === "object" && given !== null) || typeof given === "function";

@@ -46,6 +46,8 @@
     #fatal;
     #ignoreBOM;
     #left = [];
+    // A mark of the byte order stands at the beginning of all that is decoded, not of each piece.
+    #begun = false;
     constructor(label = "utf-8", { fatal = false, ignoreBOM = false } = {}) {
       if (!/^\s*(?:unicode-1-1-utf-8|utf-?8|unicode11utf8|unicode20utf8|x-unicode20utf8)\s*$/i.test(`${label}`)) {
         throw new RangeError(`only utf-8 is decoded here, not ${String(label).slice(0, 40)}`);
@@ -88,8 +90,10 @@
         bytes = bytes.subarray(0, start);
       }
       const text = native.decode(apply(toBase64, bytes, []), this.#fatal);
+      const marked = !this.#ignoreBOM && !this.#begun && text?.startsWith("\ufeff");
+      this.#begun = stream && (this.#begun || text !== "");
       if (text === undefined) throw new TypeError("the bytes are not UTF-8");
-      return !this.#ignoreBOM && text.startsWith("\ufeff") ? text.slice(1) : text;
+      return marked ? text.slice(1) : text;
     }
   }
   const { atob, btoa } = {
@@ -186,7 +190,7 @@
     }
     return new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(bytes));
   };
-  let follow;
+  let follow, renew;
   class URLSearchParams {
     #pairs = [];
     #changed;
@@ -210,6 +214,10 @@
         const params = new URLSearchParams(query);
         params.#changed = changed;
         return params;
+      };
+      renew = (params, query) => {
+        params.#pairs = [];
+        params.#read(query.replace(/^\?/, ""));
       };
     }
     #read(query) {
@@ -314,7 +322,7 @@
               return;
             }
             this.#parts = parts;
-            if (name === "search" || name === "href") this.#params = undefined;
+            if (this.#params !== undefined && (name === "search" || name === "href")) renew(this.#params, this.search);
           },
         };
         defineProperty(URL.prototype, name, { get, set: name === "origin" ? undefined : set, enumerable: true, configurable: true });

@@ -124,6 +124,8 @@ fn what_is_done_piece_by_piece_gives_what_the_language_says() {
         "[3, 7, 10, 36].every((radix) => { const n = -(3n ** 20_000n) - 12345n; const text = n.toString(radix); let back = 0n; for (const part of text.slice(1).match(/.{1,5}/g)) back = back * BigInt(radix) ** BigInt(part.length) + BigInt(parseInt(part, radix)); return text[0] === '-' && back === -n })",
         "(() => { const n = 7n ** 9_000n; return BigInt(n.toString()) === n && BigInt(' -' + n + ' ') === -n && BigInt('0x' + n.toString(16)) === n })()",
         "typeof BigInt(5) === 'bigint' && BigInt.asIntN(8, 255n) === -1n && BigInt.name === 'BigInt' && BigInt.length === 1 && Object(1n) instanceof BigInt",
+        "JSON.stringify({ b: 1, 1: 2, 10: { 1: 3, b: [4, { b: 5, 1: 6, c: 7 }] } }, ['b', '1', 10, 'b']) === '{\"b\":1,\"1\":2,\"10\":{\"b\":[4,{\"b\":5,\"1\":6}],\"1\":3}}'",
+        "JSON.stringify({ a: 1, toJSON() { return { a: 2, toJSON: () => 3 } } }, ['a', 'toJSON']) === '{\"a\":2}' && JSON.stringify({ a: () => 1, b: [() => 1], c: new Date(0) }, ['c', 'b', 'a']) === '{\"c\":\"1970-01-01T00:00:00.000Z\",\"b\":[null]}'",
         "(() => { try { BigInt('9'.repeat(6000) + 'x') } catch (e) { return e.name } })() === 'SyntaxError'",
         "[1, 2, 3, 4].values().map((x) => x * 2).filter((x) => x > 2).drop(1).take(1).flatMap((x) => [x, [x]]).toArray().join('|') === '6|6'",
         "[1, 2].values().flatMap((x, i) => [x, i].values()).toArray().join() === '1,0,2,1'",

@@ -2,7 +2,7 @@
 const functions = () => {
   const seen = new Set();
   const found = [];
-  const waiting = [["globalThis", globalThis]];
+  const waiting = [];
   const roots = {
     "(function* () {})()": (function* () {})(), "(async function* () {})()": (async function* () {})(),
     "[][Symbol.iterator]()": [][Symbol.iterator](), "''[Symbol.iterator]()": ""[Symbol.iterator](),
@@ -17,6 +17,11 @@ const functions = () => {
     waiting.push([name, value]);
     if (typeof value === "function") found.push(name);
   };
+  // The realm's globals lie behind what covers them, and members of theirs behind accessors.
+  const world = Object.getPrototypeOf(globalThis);
+  const realm = Object.getPrototypeOf(world);
+  for (const key of Reflect.ownKeys(realm)) if (typeof key === "string") add(key, realm[key]);
+  add("Object.getPrototypeOf(globalThis)", world);
   while (waiting.length > 0) {
     const [name, value] = waiting.shift();
     add(`Object.getPrototypeOf(${name})`, Object.getPrototypeOf(value));
@@ -24,12 +29,10 @@ const functions = () => {
       const part = typeof key === "symbol" ? `[${key.description}]` : /^[a-zA-Z_$][\w$]*$/.test(key) ? `.${key}` : `[${JSON.stringify(key)}]`;
       const property = Object.getOwnPropertyDescriptor(value, key);
       const at = typeof key === "symbol" ? key.description : JSON.stringify(key);
-      add(name === "globalThis" ? String(key) : name + part, property.value);
+      add(name + part, property.value);
       add(`Object.getOwnPropertyDescriptor(${name}, ${at}).get`, property.get);
       add(`Object.getOwnPropertyDescriptor(${name}, ${at}).set`, property.set);
-      if (property.get && name.startsWith("Object.getPrototypeOf") === false) {
-        try { add(name === "globalThis" ? String(key) : name + part, value[key]); } catch {}
-      }
+      try { add(name + part, value[key]); } catch {}
     }
   }
   return found;

@@ -130,11 +130,22 @@ fn globals_hold_nothing_for_the_next_run() {
         "Math.random = () => 4",
         "ctx.stableId.x = 1",
         "Date.now = () => 1",
+        "Array.from = () => 1",
+        "Promise.all = () => 1",
+        "store.get = () => 1",
+        "globalThis.Map = 1",
+        "Reflect.set(Array, 'of', () => 1, Array)",
+        "Reflect.set(Object.getPrototypeOf(globalThis), 'Map', 1)",
+        "Object.getPrototypeOf(globalThis).Map = 1",
     ] {
         let _ = bench.handle(&format!("(input, ctx) => {{ {leave} }}"));
     }
     let seen = bench.handle(
         "(input, ctx) => [globalThis.x, store.x, store.get.x, typeof notify.publish, [].x, [].push.x, ({}).toString.x, (async () => {}).x, Reflect.ownKeys(Object.getPrototypeOf(store.get('t', {}))).includes('x'), console.log.x, BizError.x, new Error('e').stack.length > 0, Error.prepareStackTrace, Symbol.x, Math.random() === 4, ctx.stableId.x, Date.now() === 1].map(String).join()",
+    );
+    assert_eq!(
+        bench.handle("() => [Array.from([2]), Array.of(3), typeof Promise.all([]), typeof store.get('t', {}), typeof globalThis.Map]").unwrap(),
+        r#"[[2],[3],"object","object","function"]"#
     );
     assert_eq!(
         seen.unwrap(),
@@ -208,6 +219,26 @@ fn ordinary_code_still_works() {
         ("const { a = 5, ...rest } = { b: 1, c: 2 }; return [a, rest]", r#"[5,{"b":1,"c":2}]"#),
         ("const o = Object.create({ x: 1 }); o.x = 2; return o.x", "2"),
         ("var self = { message: 'm', name: 'n' }; return Object.assign(new Error('e'), self).name", r#""n""#),
+    ] {
+        assert_eq!(once(&format!("(input, ctx) => {{ {code} }}")).unwrap(), gives, "{code}");
+    }
+}
+
+#[test]
+fn what_is_inherited_from_the_realm_can_be_covered_by_assignment() {
+    for (code, gives) in [
+        (
+            "class A extends Array {} A.from = () => 7; class P extends Promise {} P.all = 9; class D extends Date {} D.now = () => 5; class M extends Map {} M.groupBy = 6; class E extends TypeError {} E.captureStackTrace = 4; class U extends Uint8Array {} U.of = 3; return [A.from(), P.all, D.now(), M.groupBy, E.captureStackTrace, U.of, Array.from([1]), Array.isArray([]), typeof Promise.all, Date.now() > 9, typeof Map.groupBy, Array.of === A.of]",
+            r#"[7,9,5,6,4,3,[1],true,"function",true,"function",true]"#,
+        ),
+        (
+            "const mine = Object.create(console), seen = []; mine.log = (line) => seen.push(line); mine.log('a'); mine.info('b'); const s = Object.create(store); s.get = () => 'mine'; return [seen, s.get(), store.get('t', { x: 1 }).data]",
+            r#"[["a"],"mine",{"x":1}]"#,
+        ),
+        (
+            "const own = globalThis.URL; globalThis.URL = globalThis.URL ?? 1; globalThis.atob = () => 'mine'; return [globalThis.URL === own, globalThis.atob(), atob('YQ=='), Object.keys(globalThis).sort(), globalThis.btoa === btoa]",
+            r#"[true,"mine","a",["URL","atob"],true]"#,
+        ),
     ] {
         assert_eq!(once(&format!("(input, ctx) => {{ {code} }}")).unwrap(), gives, "{code}");
     }

@@ -17,6 +17,11 @@ fn pieces_of_the_web_platform_are_there() {
             "const u = new URL('http://a/?q=1'); u.search = '?r=2'; return [u.searchParams.get('r'), u.searchParams.get('q')]",
             r#"["2",null]"#,
         ),
+        (
+            "const u = new URL('http://a/?q=1'), p = u.searchParams; u.search = '?r=2'; p.append('s', '3'); const one = u.href; u.href = 'http://b/?t=4'; p.delete('t'); p.append('v', '5'); u.pathname = '/x'; return [one, u.href, [...p], u.searchParams === p]",
+            r#"["http://a/?r=2&s=3","http://b/x?v=5",[["v","5"]],true]"#,
+        ),
+        ("const u = new URL('http://a/'); u.port = '81x'; u.port = 'x'; return u.port", r#""81""#),
         ("return [URL.canParse('x'), URL.canParse('http://x'), URL.parse('nope')]", "[false,true,null]"),
         (
             "const p = new URLSearchParams('?a=1&b=2&a=%E2%82%AC+3'); p.set('b', 'x=y'); p.sort(); return [p.getAll('a'), p.has('c'), p.size, String(p), [...p]]",
@@ -30,6 +35,10 @@ fn pieces_of_the_web_platform_are_there() {
         (
             "const d = new TextDecoder(); return d.decode(new Uint8Array([0xe2, 0x82]), { stream: true }) + d.decode(new Uint8Array([0xac]))",
             r#""€""#,
+        ),
+        (
+            "const mark = [0xef, 0xbb, 0xbf], all = (d, ...parts) => parts.map((part, i) => d.decode(new Uint8Array(part), { stream: i + 1 < parts.length })).join('').length, d = new TextDecoder(); return [all(d, mark, mark, [0x61]), all(d, [0xef], [0xbb, 0xbf, 0x61], mark), all(d, mark), all(d, mark), all(new TextDecoder('utf-8', { ignoreBOM: true }), mark, mark)]",
+            "[2,2,0,0,2]",
         ),
         (
             "try { new TextDecoder('utf-8', { fatal: true }).decode(new Uint8Array([255])) } catch (e) { return e.name }",
@@ -70,6 +79,24 @@ fn random_identifiers_follow_the_seed() {
     let draw = "() => [crypto.randomUUID(), crypto.getRandomValues(new Uint8Array(4)), Math.random()]";
     let first = bench.handle(draw).unwrap();
     assert_eq!(bench.handle(draw).unwrap(), first);
+}
+
+#[test]
+fn instants_are_read_with_small_letters_too() {
+    let texts = "['2026-01-01t00:00:00z', '2026-01-01 00:00:00z', '2026-01t00:00z', '2026-01-01t01:00:00+01:00', '2026-01-01t00:00:00', '1 Oct 2026 00:00z', 'sat', '2026-01-01t']";
+    let read = once(&format!("() => {texts}.map((text) => new Date(text)).map((date) => (isNaN(date) ? null : date))"));
+    let first = r#""2026-01-01T00:00:00.000Z""#;
+    assert_eq!(
+        read.unwrap(),
+        format!(r#"[{first},{first},{first},{first},{first},"2026-10-01T00:00:00.000Z",null,null]"#)
+    );
+}
+
+#[test]
+fn dates_are_shown_as_in_the_united_states() {
+    let body = "const at = (text) => new Date(text).toLocaleString(); return [at('2026-01-05T00:07:09Z'), at('2026-11-30T13:00:00Z'), new Date(0).toLocaleDateString(), new Date(0).toLocaleTimeString()]";
+    let shown = r#"["1/5/2026, 12:07:09 AM","11/30/2026, 1:00:00 PM","1/1/1970","12:00:00 AM"]"#;
+    assert_eq!(once(&format!("() => {{ {body} }}")).unwrap(), shown);
 }
 
 #[test]
