@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError, RwLock};
 use std::time::{Duration, Instant};
 
-use tokio::sync::{Notify, OwnedMutexGuard, watch};
+use tokio::sync::{Notify, OwnedMutexGuard, Semaphore, watch};
 
 use crate::app::{self, App};
 use crate::backoff::Retry;
@@ -70,6 +70,8 @@ pub struct Events {
     /// One round of each kind at a time in each database.
     turns: Mutex<BTreeMap<(Round, String), Turn>>,
     readers: Mutex<BTreeMap<String, Reader>>,
+    /// Turns of those who look into files.
+    looks: Semaphore,
     /// By plugin.
     last_turns: Mutex<BTreeMap<String, under_way::LastTurns>>,
     /// Until when subscriptions of plugins are left to other hosts, since the tables do not fit this one's version.
@@ -84,6 +86,9 @@ enum Round {
     Relay,
     Deliver,
 }
+
+/// Files that are looked into beside each other.
+const LOOKS: usize = 8;
 
 /// A connection for looking, kept while it is used, by one at a time.
 struct Reader {
@@ -125,6 +130,7 @@ impl Events {
             known: RwLock::new(Arc::new(known)),
             turns: Mutex::default(),
             readers: Mutex::default(),
+            looks: Semaphore::new(LOOKS),
             last_turns: Mutex::default(),
             resting: Mutex::default(),
         })
@@ -224,6 +230,8 @@ async fn look_into<R: Send + 'static>(
     work: impl FnMut(&Tx) -> Result<R, StoreError> + Send + 'static,
 ) -> Result<Option<R>, Failure> {
     let database = app.database(name);
+    // A hundred plugins at once would be a hundred threads at once. A server may be away, and holds up no other.
+    let turn = if database.is_shared() { None } else { Some(app.events.looks.acquire().await) };
     let shared = match app.events.reader(name) {
         Some(shared) => shared,
         None if !database.exists() => return Ok(None),
@@ -246,7 +254,9 @@ async fn look_into<R: Send + 'static>(
         let shared = lock(&shared);
         shared.look(work)
     });
-    Ok(Some(looked.await??))
+    let looked = looked.await;
+    drop(turn);
+    Ok(Some(looked??))
 }
 
 /// Changes a plugin's database, between its invocations and in a transaction of its own.
