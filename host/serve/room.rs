@@ -16,8 +16,9 @@ const FEWEST_FILES: u64 = 64;
 const MANY_FILES: u64 = 4096;
 /// Threads that a host with one busy plugin has; where it gets no more, further plugins wait for each other.
 const FEWEST_THREADS: usize = 16;
-/// Bytes of address space, of which stacks take most: little of them is ever used. Enough for some ten plugins at work.
-const LEAST_SPACE: u64 = 2 << 30;
+/// Bytes of address space, of which stacks and the allocator take most: little of them is ever used. Enough for some ten
+/// plugins at work.
+const LEAST_SPACE: u64 = 4 << 30;
 
 /// Raises the number of files that this process may open as far as the system lets it, and gives that number.
 ///

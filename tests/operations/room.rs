@@ -13,7 +13,7 @@ fn little_address_space() {
     let folders = shop();
     let ended = run(dev_after(&folders, "ulimit -v 700000"));
     let text = ended.sentence(1);
-    assert!(text.starts_with("this process may use 683 MiB of address space, and a host needs 2048"), "{text}");
+    assert!(text.starts_with("this process may use 683 MiB of address space, and a host needs 4096"), "{text}");
     assert!(text.contains("ulimit -v unlimited") && text.contains("LimitAS=infinity"), "{text}");
     assert!(!folders.data().exists());
     // Just enough: as many plugins as there are load, one after the other.
@@ -22,7 +22,7 @@ fn little_address_space() {
         host::write(&plugin.join("plugin.json"), &format!(r#"{{ "id": "{more}", "version": "1.0.0" }}"#));
         host::write(&plugin.join("handlers/a.ts"), "export const handle = () => 1\n");
     }
-    let host = Process::start(dev_after(&folders, "ulimit -v 2097152"));
+    let host = Process::start(dev_after(&folders, "ulimit -v 4194304"));
     works(&host, "a", None);
     assert_eq!(host.post("three", "a", "k", "{}").data(), 1);
     assert!(host.terminate().success());
