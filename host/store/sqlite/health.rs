@@ -1,8 +1,11 @@
 //! How a database is, looked at from outside and without changing anything.
 
+use std::collections::BTreeMap;
 use std::fs::File;
-use std::io::{self, Read};
-use std::path::Path;
+use std::io;
+use std::os::unix::fs::{FileExt, MetadataExt};
+use std::path::{Path, PathBuf};
+use std::sync::{Mutex, PoisonError};
 
 use rusqlite::{Connection, ErrorCode, OptionalExtension};
 
@@ -59,10 +62,20 @@ pub fn is_no_database(path: &Path) -> bool {
     matches!(head(path), Ok(None))
 }
 
+/// Files whose heads were read. With one that is closed, all locks go that this process has on it (POSIX, `fcntl`), those of
+/// its SQLite too: another process would take the database for one that nobody uses, and take its log away.
+static LOOKED_AT: Mutex<BTreeMap<PathBuf, File>> = Mutex::new(BTreeMap::new());
+
 /// The first bytes of a database; `None` where they are something else.
 fn head(path: &Path) -> io::Result<Option<[u8; HEAD]>> {
     let mut head = [0; HEAD];
-    match File::open(path).and_then(|mut file| file.read_exact(&mut head)) {
+    let mut files = LOOKED_AT.lock().unwrap_or_else(PoisonError::into_inner);
+    let is_kept = files.get(path).map(File::metadata).and_then(Result::ok).map(|kept| (kept.dev(), kept.ino()));
+    if is_kept != std::fs::metadata(path).ok().map(|there| (there.dev(), there.ino())) {
+        files.insert(path.to_owned(), File::open(path)?);
+    }
+    let Some(file) = files.get(path) else { return Err(io::ErrorKind::NotFound.into()) };
+    match file.read_exact_at(&mut head, 0) {
         Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
         read => Ok((read.is_ok() && head.starts_with(MAGIC)).then_some(head)),
     }
