@@ -145,9 +145,11 @@ pub(super) struct Names {
 
 impl Names {
     fn for_source(source: &str) -> Self {
+        // A name may also be written with escapes.
+        let unescaped = source.contains("\\u").then(|| unescaped(source));
         let unused = |base: &str| {
             let mut name = base.to_owned();
-            while source.contains(&name) {
+            while source.contains(&name) || unescaped.as_ref().is_some_and(|text| text.contains(&name)) {
                 name.push('_');
             }
             name
@@ -165,6 +167,28 @@ impl Names {
             big: unused("__big"),
         }
     }
+}
+
+/// The text with what each `\u0061` and `\u{61}` stands for.
+fn unescaped(source: &str) -> String {
+    let mut text = String::with_capacity(source.len());
+    let mut rest = source;
+    while let Some((before, escape)) = rest.split_once("\\u") {
+        text.push_str(before);
+        let (digits, after) = match escape.strip_prefix('{').and_then(|braced| braced.split_once('}')) {
+            Some(braced) => braced,
+            None => escape.split_at_checked(4).unwrap_or(("", escape)),
+        };
+        match u32::from_str_radix(digits, 16).ok().and_then(char::from_u32) {
+            Some(character) => {
+                text.push(character);
+                rest = after;
+            }
+            None => rest = escape,
+        }
+    }
+    text.push_str(rest);
+    text
 }
 
 /// How a file is read.

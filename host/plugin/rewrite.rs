@@ -327,7 +327,8 @@ impl<'a> Rewriter<'a, '_> {
         let AssignmentTarget::ComputedMemberExpression(target) = &mut it.left else { return None };
         let Expression::StaticMemberExpression(key) = &target.expression else { return None };
         let of_symbol = matches!(&key.object, Expression::Identifier(symbol) if symbol.name == "Symbol");
-        if it.operator != AssignmentOperator::Assign || key.property.name != "iterator" || !of_symbol {
+        let of_super = matches!(target.object, Expression::Super(_));
+        if it.operator != AssignmentOperator::Assign || key.property.name != "iterator" || !of_symbol || of_super {
             return None;
         }
         let target = &mut **target;

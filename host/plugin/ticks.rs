@@ -213,11 +213,18 @@ fn weighs(expression: &Expression<'_>) -> u32 {
             // An element of a typed array is a number.
             AssignmentOperator::Assign => match it.left {
                 AssignmentTarget::ComputedMemberExpression(_) if !is_plain(&it.right) => ROW / 8,
+                // So is what an array takes as its length.
+                AssignmentTarget::StaticMemberExpression(ref to)
+                    if to.property.name == "length" && !is_plain(&it.right) =>
+                {
+                    ROW / 8
+                }
                 _ => 0,
             },
             _ if is_number(&it.right) => 0,
             _ => NUMBER,
         },
+        Expression::UpdateExpression(_) => DIGITS,
         _ => 0,
     }
 }

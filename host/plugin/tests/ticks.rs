@@ -83,6 +83,8 @@ fn what_takes_long_in_a_row_ends_soon_after_the_deadline() {
         (digits, "return [", "5 > t, ", "]"),
         (digits, "return [", "t == 5, ", "]"),
         (digits, "", "a[0] = t; ", ""),
+        (digits, "", "x = t; x++; ", ""),
+        ("const u: any = '0'.repeat(2e7)", "const l: any = []; ", "l.length = u; ", ""),
         (digits, "", "x = 1; x -= t; ", ""),
         (digits, "[", "a[0], ", "] = new Array(9999).fill(t)"),
         (digits, "return [", "'x'.charAt(t), ", "]"),
@@ -162,4 +164,19 @@ fn what_arrays_are_gone_through_by_can_be_assigned() {
         )],
         r#"[[9],[9],[9],[9],[7],["TypeError","TypeError"]]"#,
     );
+}
+
+#[test]
+fn names_of_the_host_are_hidden_however_they_are_written() {
+    let source = "import { f } from './l.ts'\nexport const answer = 1\nexport function handle() { let n = 0; while (n++ < 3) f()\n\
+                  return [typeof __l\\u0065ft, typeof __t\\u{69}ck, typeof __imp\\u006frt, typeof __exp\\u{00006F}rts, typeof \\u005f\\u005fm0] }";
+    let files = [("a.ts", source), ("l.ts", "export function f() {}")];
+    gives(&files, r#"["undefined","undefined","undefined","undefined","undefined"]"#);
+}
+
+#[test]
+fn an_iterator_of_a_base_class_is_set_as_it_is_written() {
+    let source = "class A { } class B extends A { constructor() { super(); super[Symbol.iterator] = function* () { yield 7 } } }\n\
+                  export function handle() { return [...new B() as any] }";
+    gives(&[("a.ts", source)], "[7]");
 }
