@@ -249,6 +249,7 @@ impl App {
             .and(removed)
             .map_err(|error| format!("the data folder {} cannot be written: {error}", data.display()))?;
         self.stores.ready()?;
+        self.host_db.check().map_err(|error| error.to_string())?;
         self.stores.glance(self.registry().plugins.keys())
     }
 

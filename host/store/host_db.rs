@@ -53,6 +53,18 @@ impl HostDb {
         postgres::host_db::HostDb::open(server).map(HostDb::Postgres)
     }
 
+    /// Sees that it can be written.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] with what to do.
+    pub fn check(&self) -> Result<(), StoreError> {
+        match self {
+            HostDb::Sqlite(db) => db.check(),
+            // Whether the server answers is looked at for all of its databases.
+            HostDb::Postgres(_) => Ok(()),
+        }
+    }
+
     /// Keeps a new token; it is on disk when this returns.
     ///
     /// # Errors

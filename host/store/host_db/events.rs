@@ -235,13 +235,13 @@ impl HostDb {
     }
 
     /// Forgets at most `batch` messages that were noted at or before `before`, the oldest first and never the newest of
-    /// all; gives how many.
+    /// all; gives how many. An event that waited for so long that it was noted at or before `long_ago` counts as a new one.
     ///
     /// # Errors
     /// When the database fails.
-    pub fn clear_messages(&self, before: Millis, batch: usize) -> Result<usize, StoreError> {
+    pub fn clear_messages(&self, before: Millis, long_ago: Millis, batch: usize) -> Result<usize, StoreError> {
         match self {
-            HostDb::Sqlite(db) => db.clear_messages(before, batch),
+            HostDb::Sqlite(db) => db.clear_messages(before, long_ago, batch),
             HostDb::Postgres(db) => db.clear_messages(before, batch),
         }
     }

@@ -1,12 +1,12 @@
 //! `DATA/host.db`: what belongs to no plugin.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::moving::refuse_marked;
-use super::{StoreError, fault, open_beside_writer, open_versioned};
+use super::{StoreError, fault, files, open_beside_writer, open_versioned, opening};
 use crate::clock::Millis;
 use crate::store::host_db::TokenRow;
 
@@ -30,6 +30,8 @@ pub struct HostDb {
     // Dropped first: the last connection brings the log into the file, and only a writer can.
     reader: Mutex<Connection>,
     writer: Mutex<Connection>,
+    path: PathBuf,
+    inode: u64,
     /// Events of [`noted`](notifications) messages that do not come again. A process that ends loses them, and the clearing
     /// forgets the rows.
     relayed: Mutex<Vec<String>>,
@@ -44,12 +46,32 @@ impl HostDb {
         let path = data.join("host.db");
         let writer = open_versioned(&path, &TABLES)?;
         refuse_marked(&writer, &path)?;
+        // Where nothing says which events may come again, since an older version or Postgres had them, all may.
+        let all = "INSERT INTO noted SELECT event_id, noted_at FROM notifications \
+                   WHERE NOT EXISTS (SELECT 1 FROM noted) ON CONFLICT DO NOTHING";
+        writer.execute_batch(all).map_err(|error| opening(&path, &error))?;
         let writer = Mutex::new(writer);
-        Ok(Self { writer, reader: Mutex::new(open_beside_writer(&path)?), relayed: Mutex::default() })
+        let (reader, inode) = (Mutex::new(open_beside_writer(&path)?), files::inode(&path));
+        Ok(Self { writer, reader, path, inode, relayed: Mutex::default() })
     }
 
-    fn lock(&self) -> MutexGuard<'_, Connection> {
-        self.writer.lock().unwrap_or_else(PoisonError::into_inner)
+    fn lock(&self) -> Result<MutexGuard<'_, Connection>, StoreError> {
+        self.check()?;
+        Ok(self.writer.lock().unwrap_or_else(PoisonError::into_inner))
+    }
+
+    /// Sees that the file is still where it was opened: what is written to one that is not is lost with it.
+    ///
+    /// # Errors
+    /// [`StoreError::Unavailable`] with what to do.
+    pub fn check(&self) -> Result<(), StoreError> {
+        if files::inode(&self.path) == self.inode {
+            return Ok(());
+        }
+        // Callers see this, and paths are none of their business.
+        Err(StoreError::Unavailable(
+            "host.db was taken away or replaced while the host runs: put it back, or stop the host and restore a backup".to_owned(),
+        ))
     }
 
     fn reading(&self) -> MutexGuard<'_, Connection> {
@@ -65,7 +87,7 @@ impl HostDb {
                    VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7, ?8, ?9)";
         let TokenRow { id, hash, tail, tenant, subject, scopes, created_at, expires_at, revoked_at } = token;
         let scopes = scopes.join(" ");
-        self.lock()
+        self.lock()?
             .execute(sql, params![id, hash, tail, tenant, subject, scopes, created_at, expires_at, revoked_at])
             .map(drop)
             .map_err(|error| fault(&error))
@@ -76,7 +98,7 @@ impl HostDb {
     /// # Errors
     /// When the database fails.
     pub fn tokens(&self) -> Result<Vec<TokenRow>, StoreError> {
-        let connection = self.lock();
+        let connection = self.lock()?;
         let found = connection
             .prepare_cached(&format!("{SELECT_TOKEN} ORDER BY id"))
             .and_then(|mut statement| statement.query_map([], token)?.collect());
@@ -89,7 +111,7 @@ impl HostDb {
     /// # Errors
     /// When the database fails.
     pub fn revoke_token(&self, id: &str, now: Millis) -> Result<Option<TokenRow>, StoreError> {
-        let connection = self.lock();
+        let connection = self.lock()?;
         let revoked = connection
             .execute("UPDATE tokens SET revoked_at = ?2 WHERE id = ?1 AND revoked_at IS NULL", params![id, now])
             .and_then(|_| connection.query_row(&format!("{SELECT_TOKEN} WHERE id = ?1"), [id], token).optional());
@@ -101,7 +123,7 @@ impl HostDb {
     /// # Errors
     /// When the database fails.
     pub fn clear_tokens(&self, before: Millis) -> Result<usize, StoreError> {
-        self.lock()
+        self.lock()?
             .execute("DELETE FROM tokens WHERE revoked_at < ?1 OR expires_at < ?1", [before])
             .map_err(|error| fault(&error))
     }

@@ -4,7 +4,6 @@ CREATE TABLE noted (
   event_id TEXT PRIMARY KEY,
   noted_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
-INSERT INTO noted SELECT event_id, noted_at FROM notifications;
 
 CREATE TABLE messages (
   position     INTEGER PRIMARY KEY AUTOINCREMENT,

@@ -27,7 +27,7 @@ fn accepted(row: &Row<'_>) -> rusqlite::Result<AcceptedEvent> {
 impl HostDb {
     /// Runs `work` in one transaction that is on disk when this returns.
     pub(super) fn write<R>(&self, work: impl FnOnce(&Connection) -> rusqlite::Result<R>) -> Result<R, StoreError> {
-        let mut connection = self.lock();
+        let mut connection = self.lock()?;
         let run = || {
             let transaction = connection.transaction_with_behavior(TransactionBehavior::Immediate)?;
             let done = work(&transaction)?;
@@ -68,7 +68,7 @@ impl HostDb {
     /// # Errors
     /// When the database fails.
     pub fn waiting_events(&self, after: i64, limit: usize, bytes: usize) -> Result<Vec<AcceptedEvent>, StoreError> {
-        let connection = self.lock();
+        let connection = self.lock()?;
         let read = || {
             let sql = format!("{SELECT} WHERE relayed_at IS NULL AND id > ?1 ORDER BY id LIMIT ?2");
             let mut statement = connection.prepare_cached(&sql)?;
@@ -92,7 +92,7 @@ impl HostDb {
     /// When the database fails.
     pub fn count_waiting_events(&self) -> Result<usize, StoreError> {
         let sql = "SELECT count(*) FROM events WHERE relayed_at IS NULL";
-        let count = self.lock().query_row(sql, [], |row| row.get::<_, i64>(0));
+        let count = self.lock()?.query_row(sql, [], |row| row.get::<_, i64>(0));
         count.map(|count| usize::try_from(count).unwrap_or(0)).map_err(|error| fault(&error))
     }
 
@@ -112,7 +112,7 @@ impl HostDb {
     /// # Errors
     /// When the database fails.
     pub fn event(&self, event_id: &str) -> Result<Option<AcceptedEvent>, StoreError> {
-        self.lock()
+        self.lock()?
             .prepare_cached(&format!("{SELECT} WHERE event_id = ?1"))
             .and_then(|mut statement| statement.query_row([event_id], accepted).optional())
             .map_err(|error| fault(&error))
@@ -137,7 +137,7 @@ impl HostDb {
     pub fn subscriptions(&self) -> Result<Vec<Subscribed>, StoreError> {
         let sql = "SELECT plugin, name, folder, type, handler, filter, by_subject, ended_at FROM subscriptions \
                    ORDER BY plugin, name";
-        rows(&self.lock(), sql, [], |row| {
+        rows(&*self.lock()?, sql, [], |row| {
             Ok(Subscribed {
                 plugin: row.get(0)?,
                 name: row.get(1)?,
@@ -176,6 +176,6 @@ impl HostDb {
     /// # Errors
     /// When the database fails.
     pub fn forget_subscriptions(&self, before: Millis) -> Result<usize, StoreError> {
-        self.lock().execute("DELETE FROM subscriptions WHERE ended_at < ?1", [before]).map_err(|error| fault(&error))
+        self.lock()?.execute("DELETE FROM subscriptions WHERE ended_at < ?1", [before]).map_err(|error| fault(&error))
     }
 }

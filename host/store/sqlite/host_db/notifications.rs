@@ -87,20 +87,20 @@ impl HostDb {
     }
 
     /// Forgets at most `batch` messages that were noted at or before `before`, the oldest first and never the newest of
-    /// all; gives how many.
+    /// all; gives how many. An event that waited for so long that it was noted at or before `long_ago` counts as a new one.
     ///
     /// # Errors
     /// When the database fails.
-    pub fn clear_messages(&self, before: Millis, batch: usize) -> Result<usize, StoreError> {
+    pub fn clear_messages(&self, before: Millis, long_ago: Millis, batch: usize) -> Result<usize, StoreError> {
         // Up to the first that is too young: what is kept has no holes.
         let sql = "DELETE FROM notifications WHERE position IN (SELECT position FROM notifications \
                    WHERE position < coalesce((SELECT min(position) FROM notifications WHERE noted_at > ?1), \
                    (SELECT max(position) FROM notifications)) ORDER BY position LIMIT ?2)";
-        // Of events that did come again, and of those whose relaying a process did not live to tell.
+        // Most are those whose relaying a process did not live to tell.
         let noted = "DELETE FROM noted WHERE event_id IN (SELECT event_id FROM noted WHERE noted_at <= ?1 LIMIT ?2)";
         let batch = i64::try_from(batch).unwrap_or(i64::MAX);
         self.write(|connection| {
-            connection.execute(noted, params![before, batch])?;
+            connection.execute(noted, params![long_ago, batch])?;
             connection.execute(sql, params![before, batch])
         })
     }
@@ -147,7 +147,7 @@ mod tests {
         db.note(&[message("c")], 2).unwrap();
         assert_eq!(count(&db, "SELECT count(*) FROM noted WHERE event_id IN ('b', 'c')"), 2);
         assert_eq!(count(&db, "SELECT count(*) FROM noted"), 2);
-        db.clear_messages(1, 9).unwrap();
+        db.clear_messages(0, 1, 9).unwrap();
         assert_eq!(count(&db, "SELECT count(*) FROM noted"), 1, "whose end nobody told");
     }
 

@@ -31,7 +31,7 @@ impl HostDb {
     /// # Errors
     /// When the database fails.
     pub fn placed(&self) -> Result<Vec<PlacedRow>, StoreError> {
-        all(&self.lock()).map_err(|error| fault(&error))
+        all(&*self.lock()?).map_err(|error| fault(&error))
     }
 
     /// Notes where a plugin's data are, unless that is noted already.
@@ -40,7 +40,7 @@ impl HostDb {
     /// When the database fails.
     pub fn place(&self, row: &PlacedRow) -> Result<(), StoreError> {
         let sql = "INSERT INTO placed (plugin, data, place) VALUES (?1, ?2, ?3) ON CONFLICT (plugin) DO NOTHING";
-        let done = self.lock().execute(sql, params![row.plugin, row.data, row.place]);
+        let done = self.lock()?.execute(sql, params![row.plugin, row.data, row.place]);
         done.map(drop).map_err(|error| fault(&error))
     }
 
@@ -49,7 +49,7 @@ impl HostDb {
     /// # Errors
     /// When the database fails.
     pub fn forget_place(&self, plugin: &str) -> Result<(), StoreError> {
-        let done = self.lock().execute("DELETE FROM placed WHERE plugin = ?1", [plugin]);
+        let done = self.lock()?.execute("DELETE FROM placed WHERE plugin = ?1", [plugin]);
         done.map(drop).map_err(|error| fault(&error))
     }
 }
