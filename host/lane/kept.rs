@@ -23,7 +23,7 @@ impl KeptEngine {
         if !self.0.as_ref().is_some_and(fits) {
             // The old one first, so that two heaps never stand side by side.
             self.0 = None;
-            let engine = Engine::new(invocation.engine.clone()).map_err(|error| {
+            let mut engine = Engine::new(invocation.engine.clone()).map_err(|error| {
                 let what = if let ScriptError::Limit { what, .. } = error {
                     what
                 } else {
@@ -31,6 +31,7 @@ impl KeptEngine {
                 };
                 Failure::new(Code::Limit, what)
             })?;
+            engine.prepare(code);
             self.0 = Some((code.clone(), engine));
         }
         Ok(self.0.as_mut().map(|(_, engine)| engine))

@@ -305,7 +305,10 @@ impl Lane {
         }
         let queue = door.queue.clone().unwrap_or_else(|| Queue::new(self.settings.queue));
         // One more thread as long as calls wait, up to the limit.
-        if door.threads == 0 || door.queue.is_none() || (!queue.is_empty() && door.threads < self.settings.readers) {
+        if door.threads == 0
+            || door.queue.is_none()
+            || (door.threads < self.settings.readers && queue.is_short_handed())
+        {
             reader::start(self, &queue, &mut door)?;
         }
         door.queue = Some(queue.clone());

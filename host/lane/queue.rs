@@ -106,6 +106,12 @@ impl<T: Whose> Queue<T> {
         self.lock().take()
     }
 
+    /// Whether one more receiver would find work sooner than those that are there: something waits, or nobody listens.
+    pub fn is_short_handed(&self) -> bool {
+        let state = self.lock();
+        state.length > 0 || state.sleepers == 0
+    }
+
     /// How many items wait.
     pub fn len(&self) -> usize {
         self.lock().length

@@ -75,7 +75,10 @@ impl Writer {
                 None => match self.queue.take(stay(self.lane.settings.idle, called)) {
                     Taken::Item(work) => work,
                     Taken::Closed => break,
-                    Taken::Idle if self.may_leave() => return Ok(()),
+                    Taken::Idle if self.may_leave() => {
+                        self.rise();
+                        return Ok(());
+                    }
                     Taken::Idle => continue,
                 },
             };
@@ -107,7 +110,7 @@ impl Writer {
             }
         }
         // First, since whoever waits for the threads to end takes the database for closed.
-        self.desk = None;
+        self.rise();
         lock(&self.lane.write).threads -= 1;
         Ok(())
     }
@@ -199,6 +202,12 @@ impl Writer {
         self.lane.settings.watchdog.watch(&desk);
         self.desk = Some(desk.clone());
         desk
+    }
+
+    fn rise(&mut self) {
+        if let Some(desk) = self.desk.take() {
+            desk.shared.tidy();
+        }
     }
 
     /// Ends the writer of an idle lane, unless work came in at the last moment.

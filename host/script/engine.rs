@@ -85,6 +85,12 @@ impl Engine {
         Ok(engine)
     }
 
+    /// Compiles what this engine has not seen of a plugin, which takes long for a large one and is no time of a run's. What
+    /// is wrong with it is told by the run.
+    pub fn prepare(&mut self, code: &Arc<Code>) {
+        drop(self.compiled(code));
+    }
+
     /// Runs one exported function to its settled result and gives that as JSON text (`null` for `undefined`).
     /// Modules of `call.code` that this engine has not seen are compiled first.
     ///

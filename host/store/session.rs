@@ -132,6 +132,14 @@ impl Shared {
         matches!(self, Shared::Postgres(_))
     }
 
+    /// Leaves the database as somebody who copies its file expects it.
+    pub fn tidy(&self) {
+        match self {
+            Shared::Sqlite(shared) => shared.bring_log_in(),
+            Shared::Postgres(_) => {}
+        }
+    }
+
     /// How many invocations are worth having in one transaction. `talk`: they wait for answers in the middle.
     pub fn most_in_a_group(&self, talk: bool) -> usize {
         match self {

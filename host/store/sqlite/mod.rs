@@ -298,6 +298,15 @@ impl Shared {
         })
     }
 
+    /// Brings the log into the file as far as nobody reads from it. Only a writer can, and the last connection to be closed
+    /// may be a reader's.
+    pub fn bring_log_in(&self) {
+        let brought = self.lock().query_row("PRAGMA wal_checkpoint(PASSIVE)", [], |_| Ok(()));
+        if let Err(error) = brought {
+            tracing::debug!(path = %self.path.display(), %error, "the log stays beside the file");
+        }
+    }
+
     /// Replaces the connection by a new one, after an error that leaves it in doubt.
     ///
     /// # Errors
