@@ -71,8 +71,11 @@ impl Cause for StepCause {
 
     fn failed(&self, tx: &Tx, error: &InvokeError, now: Millis) -> Result<Option<Outcome>, Failure> {
         if let Some(why) = self.unfit(tx, error)? {
-            let until = now.saturating_add(self.desk.lease.saturating_mul(RESTS));
-            self.desk.rest(&self.plugin.id, self.claimed.step(), until, &why);
+            // Left to others where there may be some. Elsewhere the next of its kind may fit.
+            if self.desk.patience > 0 {
+                let until = now.saturating_add(self.desk.lease.saturating_mul(RESTS));
+                self.desk.rest(&self.plugin.id, self.claimed.step(), until, &why);
+            }
             return match self.going(now, |going| workflow::put_off(tx, going, &self.claimed, &why)) {
                 Ok(wakes) => Ok(Some(Outcome::new("null").waking(wakes))),
                 Err(Late::Fenced) => Ok(Some(Outcome::new("null"))),

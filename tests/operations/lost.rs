@@ -11,7 +11,7 @@ use crate::flows::until;
 use crate::support::process::{Folders, Process};
 
 /// A host worked on these folders, and ended in good order.
-fn used() -> Folders {
+pub(super) fn used() -> Folders {
     let folders = shop();
     let host = folders.dev();
     host.post("shop", "add", "a", &body("a")).data();

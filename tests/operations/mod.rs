@@ -5,6 +5,7 @@ use std::process::{Command, Stdio};
 use crate::support::shop::folders as shop;
 
 mod backups;
+mod beside;
 mod doctor;
 mod json;
 mod logs;
