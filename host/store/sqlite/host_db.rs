@@ -47,8 +47,8 @@ impl HostDb {
         let writer = open_versioned(&path, &TABLES)?;
         refuse_marked(&writer, &path)?;
         // Where nothing says which events may come again, since an older version or Postgres had them, all may.
-        let all = "INSERT INTO noted SELECT event_id, noted_at FROM notifications \
-                   WHERE NOT EXISTS (SELECT 1 FROM noted) ON CONFLICT DO NOTHING";
+        let all = "INSERT INTO _oncehost_noted SELECT event_id, noted_at FROM notifications \
+                   WHERE NOT EXISTS (SELECT 1 FROM _oncehost_noted) ON CONFLICT DO NOTHING";
         writer.execute_batch(all).map_err(|error| opening(&path, &error))?;
         let writer = Mutex::new(writer);
         let (reader, inode) = (Mutex::new(open_beside_writer(&path)?), files::inode(&path));

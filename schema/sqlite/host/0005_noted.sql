@@ -1,6 +1,6 @@
 -- Whose messages are there and whose events may still come again, since nobody noted yet that they were relayed. An index
 -- over the ids of all messages would take a page of the disk for each: ids have no order.
-CREATE TABLE noted (
+CREATE TABLE _oncehost_noted (
   event_id TEXT PRIMARY KEY,
   noted_at INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;

@@ -18,12 +18,13 @@ impl HostDb {
     pub fn note(&self, messages: &[Message], now: Millis) -> Result<i64, StoreError> {
         let relayed = std::mem::take(&mut *self.relayed.lock().unwrap_or_else(PoisonError::into_inner));
         self.write(|connection| {
-            let mut forget = connection.prepare_cached("DELETE FROM noted WHERE event_id = ?1")?;
+            let mut forget = connection.prepare_cached("DELETE FROM _oncehost_noted WHERE event_id = ?1")?;
             for event_id in &relayed {
                 forget.execute([event_id])?;
             }
-            let mut first = connection
-                .prepare_cached("INSERT INTO noted (event_id, noted_at) VALUES (?1, ?2) ON CONFLICT DO NOTHING")?;
+            let mut first = connection.prepare_cached(
+                "INSERT INTO _oncehost_noted (event_id, noted_at) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
+            )?;
             let mut insert = connection.prepare_cached(
                 "INSERT INTO notifications (event_id, tenant, topic, message, noted_at) VALUES (?1, ?2, ?3, ?4, ?5)",
             )?;
@@ -97,7 +98,7 @@ impl HostDb {
                    WHERE position < coalesce((SELECT min(position) FROM notifications WHERE noted_at > ?1), \
                    (SELECT max(position) FROM notifications)) ORDER BY position LIMIT ?2)";
         // Most are those whose relaying a process did not live to tell.
-        let noted = "DELETE FROM noted WHERE event_id IN (SELECT event_id FROM noted WHERE noted_at <= ?1 LIMIT ?2)";
+        let noted = "DELETE FROM _oncehost_noted WHERE event_id IN (SELECT event_id FROM _oncehost_noted WHERE noted_at <= ?1 LIMIT ?2)";
         let batch = i64::try_from(batch).unwrap_or(i64::MAX);
         self.write(|connection| {
             connection.execute(noted, params![long_ago, batch])?;
@@ -145,10 +146,10 @@ mod tests {
         db.note(&[message("a"), message("b")], 1).unwrap();
         db.relayed(["a".to_owned()].into_iter());
         db.note(&[message("c")], 2).unwrap();
-        assert_eq!(count(&db, "SELECT count(*) FROM noted WHERE event_id IN ('b', 'c')"), 2);
-        assert_eq!(count(&db, "SELECT count(*) FROM noted"), 2);
+        assert_eq!(count(&db, "SELECT count(*) FROM _oncehost_noted WHERE event_id IN ('b', 'c')"), 2);
+        assert_eq!(count(&db, "SELECT count(*) FROM _oncehost_noted"), 2);
         db.clear_messages(0, 1, 9).unwrap();
-        assert_eq!(count(&db, "SELECT count(*) FROM noted"), 1, "whose end nobody told");
+        assert_eq!(count(&db, "SELECT count(*) FROM _oncehost_noted"), 1, "whose end nobody told");
     }
 
     #[test]
