@@ -59,7 +59,6 @@ pub async fn reload(app: &Arc<App>, wanted: Wanted, since: Instant) -> Result<Re
         report.tables.extend(types::write_all(&next, Some(&touched), app.settings.client_types.as_deref()));
     }
     app.swap(next, !report.changes.is_empty());
-    subscriptions::resume(app, &newer);
     report.took = since.elapsed();
     if !report.changes.is_empty() {
         app.metrics.reloaded(!report.is_broken());

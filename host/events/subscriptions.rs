@@ -1,7 +1,6 @@
 //! Who subscribes to what. `host.db` knows it too, since an event reaches every subscription there was at its moment,
 //! also that of a plugin that cannot be loaded just now, or of one that has gone since.
 
-use std::collections::BTreeSet;
 use std::sync::{Arc, PoisonError};
 
 use super::blocking;
@@ -126,9 +125,4 @@ pub(super) async fn current(app: &Arc<App>) -> Result<Arc<Vec<Known>>, Failure> 
     let db = app.host_db.clone();
     let rows = blocking(move || db.subscriptions()).await??;
     Ok(Arc::new(rows.into_iter().map(Known::new).collect()))
-}
-
-/// Has what waited for these plugins, which are loaded now, go on.
-pub fn resume(app: &App, plugins: &BTreeSet<String>) {
-    plugins.iter().for_each(|plugin| app.events.arrived.nudge(plugin));
 }
