@@ -1,7 +1,7 @@
 //! Groups that are lost, and who runs again: what was decided stays decided.
 
 use std::future::poll_fn;
-use std::pin::pin;
+use std::pin::{Pin, pin};
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex, mpsc};
 use std::task::Poll;
@@ -10,12 +10,14 @@ use std::time::Duration;
 use oncehost::clock::Millis;
 use oncehost::failure::Failure;
 use oncehost::invoke::{Cause, Claim, Invocation, Outcome, Run};
+use oncehost::lane::{Lane, Reply};
 use oncehost::plugin::Kind;
 use oncehost::script::{EngineLimits, RunLimits};
 use oncehost::store::Tx;
 
 use crate::support::host::Host;
-use crate::support::shop::host as shop;
+use crate::support::scenario::files;
+use crate::support::shop::{SHOP, host as shop};
 
 /// Causes that are served in their claim, so that no script is needed.
 #[derive(Debug)]
@@ -27,11 +29,32 @@ enum Fake {
     Rollback,
     /// Hangs until the test lets go, and then breaks the thread off.
     Break(Mutex<mpsc::Receiver<()>>),
+    /// Notes that it ran.
+    Logged(&'static str, Log),
+    /// The same, and then runs its module.
+    Run(&'static str, Log),
+    /// The same as `Logged`, and takes longer than a group may last: until the test has let go, and a while.
+    Slow(&'static str, Log, Mutex<(mpsc::Sender<()>, mpsc::Receiver<()>)>),
 }
+
+type Log = Arc<Mutex<Vec<&'static str>>>;
 
 impl Cause for Fake {
     fn claim(&self, tx: &Tx, _now: Millis) -> Result<Claim, Failure> {
         match self {
+            Fake::Logged(name, log) => log.lock().unwrap().push(name),
+            Fake::Run(name, log) => {
+                log.lock().unwrap().push(name);
+                return Ok(Claim::Run);
+            }
+            Fake::Slow(name, log, gate) => {
+                log.lock().unwrap().push(name);
+                let gate = gate.lock().unwrap();
+                gate.0.send(()).unwrap();
+                gate.1.recv().unwrap();
+                // Nothing comes.
+                let _ = gate.1.recv_timeout(Duration::from_millis(30));
+            }
             Fake::Insert => {
                 tx.execute("INSERT INTO loose (tenant_id, id) VALUES ('dev', lower(hex(randomblob(8))))")?
             }
@@ -63,7 +86,11 @@ fn invocation(host: &Host, cause: Fake) -> Arc<Invocation> {
 }
 
 fn within(time: Duration, host: &Host, cause: Fake) -> Arc<Invocation> {
-    Arc::new(Invocation {
+    Arc::new(made(time, host, cause))
+}
+
+fn made(time: Duration, host: &Host, cause: Fake) -> Invocation {
+    Invocation {
         run: Run::Entry(0),
         input: "{}".to_owned(),
         input_fault: None,
@@ -72,7 +99,169 @@ fn within(time: Duration, host: &Host, cause: Fake) -> Arc<Invocation> {
         payload_limit: 1 << 20,
         cause: Box::new(cause),
         scope: host.scope("shop"),
+    }
+}
+
+/// An invocation for a tenant, with a limit that it does not reach.
+fn of(tenant: &str, host: &Host, cause: Fake) -> Arc<Invocation> {
+    let mut invocation = made(LONG, host, cause);
+    tenant.clone_into(&mut invocation.scope.tenant);
+    Arc::new(invocation)
+}
+
+type Call<'a> = Pin<Box<dyn Future<Output = Reply> + 'a>>;
+
+/// Has them come as far as the queue.
+async fn queue(calls: &mut [Call<'_>]) {
+    poll_fn(|context| {
+        assert!(calls.iter_mut().all(|call| call.as_mut().poll(context).is_pending()));
+        Poll::Ready(())
     })
+    .await;
+}
+
+/// Queues calls that write while the writer is held, in this order; then lets it go on.
+async fn queued<'a>(lane: &'a Arc<Lane>, calls: Vec<Arc<Invocation>>) -> Vec<Call<'a>> {
+    let (release, busy) = mpsc::channel::<()>();
+    let mut hold = pin!(lane.exclusive(move |_| busy.recv().is_ok()));
+    poll_fn(|context| {
+        assert!(hold.as_mut().poll(context).is_pending());
+        Poll::Ready(())
+    })
+    .await;
+    let mut calls: Vec<Call> =
+        calls.into_iter().map(|call| Box::pin(lane.invoke(call, Kind::Write, None)) as _).collect();
+    queue(&mut calls).await;
+    release.send(()).unwrap();
+    hold.await.unwrap();
+    calls
+}
+
+fn seen(log: &Log) -> Vec<&'static str> {
+    log.lock().unwrap().clone()
+}
+
+#[test]
+fn call_that_comes_while_a_group_runs_is_served_before_what_is_cut_off() {
+    let host = shop();
+    let (lane, log) = (host.app.lane("shop"), Log::default());
+    let ((runs, running), (go_on, may_go_on)) = (mpsc::channel(), mpsc::channel());
+    let slow = Fake::Slow("n0", log.clone(), Mutex::new((runs, may_go_on)));
+    let mut calls = vec![of("noisy", &host, slow)];
+    let logged = |tenant: &str, name| of(tenant, &host, Fake::Logged(name, log.clone()));
+    calls.extend(["n1", "n2", "n3"].map(|name| logged("noisy", name)));
+    let quiet = logged("quiet", "q");
+    let replies = host.block_on(async {
+        let mut calls = queued(&lane, calls).await;
+        running.recv().unwrap();
+        let mut quiet: [Call; 1] = [Box::pin(lane.invoke(quiet, Kind::Write, None))];
+        queue(&mut quiet).await;
+        go_on.send(()).unwrap();
+        calls.extend(quiet);
+        let mut replies = Vec::new();
+        for call in calls {
+            replies.push(call.await);
+        }
+        replies
+    });
+    assert!(replies.iter().all(Result::is_ok), "{replies:?}");
+    assert_eq!(seen(&log), ["n0", "q", "n1", "n2", "n3"]);
+}
+
+#[test]
+fn what_waits_behind_a_stuck_call_is_done_once_while_it_hangs() {
+    let host = shop();
+    let (lane, log) = (host.app.lane("shop"), Log::default());
+    let (let_go, stuck) = mpsc::channel();
+    // As if it had run once before.
+    let hang = invocation(&host, Fake::StuckSecond(AtomicUsize::new(1), Mutex::new(stuck)));
+    let mut calls = vec![hang];
+    calls.extend(["a", "b", "c"].map(|name| of("dev", &host, Fake::Logged(name, log.clone()))));
+    let (hung, replies, exclusive) = host.block_on(async {
+        let mut calls = queued(&lane, calls).await;
+        let exclusive = lane.exclusive(|_| ()).await;
+        let hung = calls.remove(0).await;
+        let mut replies = Vec::new();
+        for call in calls {
+            replies.push(call.await);
+        }
+        (hung, replies, exclusive)
+    });
+    assert!(format!("{hung:?}").contains("given up"), "{hung:?}");
+    assert!(replies.iter().all(Result::is_ok) && exclusive.is_ok(), "{replies:?}");
+    assert_eq!(seen(&log), ["a", "b", "c"]);
+    let_go.send(()).unwrap();
+    host.block_on(async {
+        while lane.stuck() > 0 {
+            tokio::task::yield_now().await;
+        }
+    });
+    assert_eq!((seen(&log).len(), lane.threads()), (3, 1));
+}
+
+/// The shop with one handler more; gives its module's place, too.
+fn shop_with(handler: &str, text: &str) -> (Host, usize) {
+    let path = format!("shop/handlers/{handler}.ts");
+    let host = Host::new(files(SHOP).into_iter().chain([(path.clone(), text.to_owned())]));
+    let modules = &host.scope("shop").plugin.code.modules;
+    let entry = modules.iter().position(|module| module.path == path).unwrap();
+    (host, entry)
+}
+
+#[test]
+fn engine_that_a_tenants_run_spends_counts_as_its_time() {
+    let deep = "function down(n: number): number { return 1 + down(n) }\nexport function handle() { return down(0) }";
+    let (host, deep) = shop_with("deep", deep);
+    let (lane, log) = (host.app.lane("shop"), Log::default());
+    let spending = |name| {
+        let mut invocation = made(LONG, &host, Fake::Run(name, log.clone()));
+        "evil".clone_into(&mut invocation.scope.tenant);
+        invocation.run = Run::Entry(deep);
+        Arc::new(invocation)
+    };
+    let mut calls: Vec<_> = ["e0", "e1", "e2"].map(spending).into();
+    calls.extend(["g0", "g1", "g2", "g3"].map(|name| of("good", &host, Fake::Logged(name, log.clone()))));
+    host.block_on(async {
+        for call in queued(&lane, calls).await {
+            let _ = call.await;
+        }
+    });
+    assert_eq!(seen(&log), ["e0", "g0", "g1", "g2", "g3", "e1", "e2"]);
+}
+
+#[test]
+fn one_reader_is_enough_for_reads_one_after_the_other() {
+    let host = shop();
+    let lane = host.app.lane("shop");
+    for _ in 0..300 {
+        let mut read = made(LONG, &host, Fake::Insert);
+        read.run = Run::Ended(Ok("1".to_owned()));
+        host.block_on(lane.invoke(Arc::new(read), Kind::Read, None)).unwrap();
+    }
+    assert_eq!(lane.standing().threads[1], 1);
+}
+
+#[test]
+fn read_beside_one_that_runs_has_a_reader_of_its_own() {
+    let text = "export const config = { kind: 'read' }\nexport function handle() { for (;;) {} }";
+    let (host, endless) = shop_with("endless", text);
+    let lane = host.app.lane("shop");
+    let reads = || {
+        let mut read = made(Duration::from_millis(500), &host, Fake::Insert);
+        read.run = Run::Entry(endless);
+        Box::pin(lane.invoke(Arc::new(read), Kind::Read, None)) as Call
+    };
+    // Those that were given up do not count as busy for ever.
+    for _ in 0..2 {
+        let mut calls = vec![reads(), reads()];
+        host.block_on(async {
+            queue(&mut calls).await;
+            assert_eq!(lane.standing().threads[1], 2);
+            for call in calls {
+                assert!(call.await.is_err());
+            }
+        });
+    }
 }
 
 #[test]

@@ -8,6 +8,7 @@
 //! alone, and one that is alone runs again a few times before its caller is told. Elsewhere a group runs again as it is
 //! where one of it could not be undone by itself.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
@@ -22,8 +23,9 @@ use crate::workflow::Wakes;
 /// When a group that is still running takes no further member, so that the first does not wait long for the last.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// Does one invocation of a group, the one at this place, in the transaction that is open.
-pub(super) type Run<'a> = &'a mut dyn FnMut(usize, &Invocation, &Tx) -> Reply;
+/// Does one invocation of a group, the one at this place, in the transaction that is open. Breaks the group off where it
+/// is to take no further member.
+pub(super) type Run<'a> = &'a mut dyn FnMut(usize, &Invocation, &Tx) -> ControlFlow<Reply, Reply>;
 
 /// The watchdog took the transaction away: nothing here belongs to this thread any more.
 pub(super) struct Parted;
@@ -53,18 +55,25 @@ enum Lost {
 }
 
 /// What a turn came to.
+#[derive(Default)]
 pub(super) struct Turn {
     /// Replies for the jobs at these places, in rising order. Each is final: its job must not run again.
     pub replies: Vec<(usize, Reply)>,
-    /// How many of the jobs that are left at the front must now run alone.
+    /// How many of the jobs that are left at the front must now run alone. Those behind them have not run.
     pub alone: usize,
+    /// How long the commit took.
+    pub commit: Duration,
     /// Why no transaction could begin; what waits behind these jobs would only meet the same.
     pub shut: Option<Failure>,
 }
 
 impl Turn {
     fn of(replies: impl IntoIterator<Item = Reply>) -> Self {
-        Self { replies: replies.into_iter().enumerate().collect(), alone: 0, shut: None }
+        Self { replies: replies.into_iter().enumerate().collect(), ..Self::default() }
+    }
+
+    fn apart(alone: usize) -> Self {
+        Self { alone, ..Self::default() }
     }
 
     /// What is to happen now that it has committed.
@@ -86,7 +95,7 @@ pub(super) fn commit_together(
     run: Run<'_>,
 ) -> Result<Turn, Parted> {
     match persist(desk, invocations, run) {
-        Ok(ran) => Ok(Turn { replies: ran.replies, alone: ran.left, shut: None }),
+        Ok(ran) => Ok(Turn { replies: ran.replies, alone: ran.left, commit: ran.commit, shut: None }),
         Err(Lost::Parted) => Err(Parted),
         Err(Lost::Begin(error)) => {
             let failure = Failure::from(error);
@@ -100,15 +109,13 @@ pub(super) fn commit_together(
                     "an invocation took its group's transaction with it; the others run again, alone"
                 );
             }
-            Ok(Turn { replies: vec![(before, reply)], alone: before, shut: None })
+            Ok(Turn { replies: vec![(before, reply)], ..Turn::apart(before) })
         }
         Err(Lost::Again) => Ok(Turn::of(vec![Err(given_up().into()); invocations.len()])),
-        Err(Lost::Apart) => Ok(Turn { replies: Vec::new(), alone: invocations.len(), shut: None }),
+        Err(Lost::Apart) => Ok(Turn::apart(invocations.len())),
         Err(Lost::Away) => Ok(Turn::of(vec![Err(away().into()); invocations.len()])),
         // The culprit may be one of them only, so each has its chance alone.
-        Err(Lost::Commit { ran, undone: Some(_) }) if !again => {
-            Ok(Turn { replies: Vec::new(), alone: ran, shut: None })
-        }
+        Err(Lost::Commit { ran, undone: Some(_) }) if !again => Ok(Turn::apart(ran)),
         Err(Lost::Commit { ran, undone: Some(failure) }) => Ok(Turn::of(vec![Err(failure.into()); ran])),
         Err(Lost::Commit { ran, undone: None }) => Ok(after_failed_commit(desk, &invocations[..ran], again)),
     }
@@ -129,7 +136,7 @@ fn after_failed_commit(desk: &Desk, invocations: &[Arc<Invocation>], again: bool
         .map(|(index, _)| (index, Err(unknown_outcome().into())))
         .collect();
     let alone = invocations.len() - replies.len();
-    Turn { replies, alone, shut: None }
+    Turn { replies, ..Turn::apart(alone) }
 }
 
 /// Attempts it until it does not run into another transaction.
@@ -157,6 +164,7 @@ struct Ran {
     replies: Vec<(usize, Reply)>,
     /// How many of those before the last one have to run alone.
     left: usize,
+    commit: Duration,
 }
 
 fn attempt(desk: &Desk, tx: &Tx, invocations: &[Arc<Invocation>], run: Run<'_>) -> Result<Ran, Lost> {
@@ -169,7 +177,9 @@ fn attempt(desk: &Desk, tx: &Tx, invocations: &[Arc<Invocation>], run: Run<'_>) 
         if !ready.get(index).copied().unwrap_or(true) {
             continue;
         }
-        let reply = run(index, invocation, tx);
+        let ran = run(index, invocation, tx);
+        let last = ran.is_break();
+        let (ControlFlow::Break(reply) | ControlFlow::Continue(reply)) = ran;
         match tx.fate() {
             Fate::Open => replies.push((index, reply)),
             Fate::Ended => return Err(Lost::With { before: index, reply: reply.and_then(|_| Err(went().into())) }),
@@ -178,7 +188,7 @@ fn attempt(desk: &Desk, tx: &Tx, invocations: &[Arc<Invocation>], run: Run<'_>) 
             Fate::Again => return Err(Lost::Again),
             Fate::Parted => return Err(Lost::Parted),
         }
-        if started.elapsed() > SLICE {
+        if last || started.elapsed() > SLICE {
             break;
         }
     }
@@ -196,10 +206,11 @@ fn attempt(desk: &Desk, tx: &Tx, invocations: &[Arc<Invocation>], run: Run<'_>) 
         let known = fate == Fate::Ended && matches!(error, StoreError::Gone(_));
         return Err(Lost::Commit { ran: passed, undone: known.then(|| error.into()) });
     }
-    desk.metrics.committed(replies.len(), committing.elapsed());
+    let commit = committing.elapsed();
+    desk.metrics.committed(replies.len(), commit);
     crate::crash_point!("after-commit");
     let left = passed - replies.len();
-    Ok(Ran { replies, left })
+    Ok(Ran { replies, left, commit })
 }
 
 /// Looks up what several have to know before the transaction begins; gives which of them may run in it.

@@ -22,10 +22,12 @@ mod group;
 mod kept;
 mod queue;
 mod reader;
+mod turns;
 mod watchdog;
 mod writer;
 
-use queue::{Put, Queue, Whose};
+use queue::{Put, Queue};
+use turns::Whose;
 pub use watchdog::Watchdog;
 
 /// Threads of one plugin that may hang in runs that were given up. Each of them keeps a processor busy.
@@ -62,6 +64,8 @@ pub(crate) struct Job {
     pub reply: Answer,
     /// Held until the reply is on its way: later tries with the same key wait for it.
     pub _hold: Option<tokio::sync::OwnedMutexGuard<()>>,
+    /// Counts it, until it is done, among those of its door.
+    under_way: Option<Arc<()>>,
 }
 
 /// Whom a reply goes to.
@@ -98,9 +102,28 @@ pub(crate) enum Work {
 }
 
 impl Job {
+    fn new(invocation: Arc<Invocation>, reply: Answer, hold: Option<tokio::sync::OwnedMutexGuard<()>>) -> Self {
+        Self { invocation, reply, _hold: hold, under_way: None }
+    }
+
+    fn answer(self, reply: Reply) {
+        // First: who is answered may ask again before this thread has gone any further, and finds it free.
+        drop(self.under_way);
+        self.reply.send(reply);
+    }
+
     /// Answers without doing it.
     fn refuse(self, failure: &Failure) {
-        self.reply.send(Err(failure.clone().into()));
+        self.answer(Err(failure.clone().into()));
+    }
+}
+
+impl Work {
+    fn job(self) -> Option<Job> {
+        match self {
+            Work::Invoke(job) => Some(job),
+            Work::Exclusive(_) => None,
+        }
     }
 }
 
@@ -142,11 +165,13 @@ struct Door<T> {
     queue: Option<Arc<Queue<T>>>,
     threads: usize,
     closed: bool,
+    /// Held by each job that has come in and is not done.
+    under_way: Arc<()>,
 }
 
 impl<T> Default for Door<T> {
     fn default() -> Self {
-        Self { queue: None, threads: 0, closed: false }
+        Self { queue: None, threads: 0, closed: false, under_way: Arc::default() }
     }
 }
 
@@ -209,7 +234,7 @@ impl Lane {
             return Err(Failure::new(Code::Overloaded, text).into());
         }
         let (reply, answer) = oneshot::channel();
-        let job = Job { invocation, reply: Answer::Caller(reply), _hold: hold };
+        let job = Job::new(invocation, Answer::Caller(reply), hold);
         match kind {
             Kind::Write => self.send_write(Work::Invoke(job))?,
             Kind::Read => self.send_read(job)?,
@@ -227,7 +252,7 @@ impl Lane {
         kind: Kind,
         answer: impl FnOnce(Reply) + Send + 'static,
     ) -> Result<(), Failure> {
-        let job = Job { invocation, reply: Answer::Host(Box::new(answer)), _hold: None };
+        let job = Job::new(invocation, Answer::Host(Box::new(answer)), None);
         match kind {
             Kind::Write => self.send_write(Work::Invoke(job)),
             Kind::Read => self.send_read(job),
@@ -298,20 +323,20 @@ impl Lane {
         self.admitted(queue.put(work), writer::refuse)
     }
 
-    fn send_read(self: &Arc<Self>, job: Job) -> Result<(), Failure> {
+    fn send_read(self: &Arc<Self>, mut job: Job) -> Result<(), Failure> {
         let mut door = lock(&self.read);
         if door.closed {
             return Err(stopping());
         }
         let queue = door.queue.clone().unwrap_or_else(|| Queue::new(self.settings.queue));
-        // One more thread as long as calls wait, up to the limit.
-        if door.threads == 0
-            || door.queue.is_none()
-            || (door.threads < self.settings.readers && queue.is_short_handed())
-        {
+        // One more thread where each has something to do, up to the limit. One's own count is not a job's.
+        let under_way = Arc::strong_count(&door.under_way) - 1;
+        let busy = under_way >= door.threads;
+        if door.threads == 0 || door.queue.is_none() || (door.threads < self.settings.readers && busy) {
             reader::start(self, &queue, &mut door)?;
         }
         door.queue = Some(queue.clone());
+        job.under_way = Some(door.under_way.clone());
         self.admitted(queue.put(job), Job::refuse)
     }
 
@@ -366,7 +391,7 @@ impl Lane {
 
     /// How it stands at the moment.
     pub fn standing(&self) -> LaneStanding {
-        fn look<T: queue::Whose>(door: &Mutex<Door<T>>) -> (usize, usize) {
+        fn look<T: Whose>(door: &Mutex<Door<T>>) -> (usize, usize) {
             let door = lock(door);
             (door.queue.as_ref().map_or(0, |queue| queue.len()), door.threads)
         }

@@ -1,17 +1,11 @@
-//! What waits in a lane, in turns: each tenant's calls in their order, and of the tenants one call after the other,
-//! so that one with a thousand calls waiting does not keep another's first call waiting.
+//! What waits in a lane, for many senders and receivers; `turns` says whose turn it is.
 
-use std::collections::{HashMap, VecDeque};
 use std::sync::{Arc, Condvar, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// What can wait here.
-pub(super) trait Whose {
-    /// The tenant in whose turn this comes; `""` for the host's own work, which is never pushed out.
-    fn tenant(&self) -> &str;
-}
+use super::turns::{Turns, Whose};
 
-/// A bounded queue for many senders and receivers.
+/// A bounded queue.
 pub(super) struct Queue<T> {
     state: Mutex<State<T>>,
     arrived: Condvar,
@@ -20,11 +14,10 @@ pub(super) struct Queue<T> {
 }
 
 struct State<T> {
-    /// Only tenants with something that waits.
-    waiting: HashMap<Arc<str>, VecDeque<T>>,
-    turns: VecDeque<Arc<str>>,
-    length: usize,
+    turns: Turns<T>,
     sleepers: usize,
+    /// Whether a receiver waits for another item than the next one. One at a time is enough.
+    patient: bool,
     closed: bool,
 }
 
@@ -50,9 +43,8 @@ pub(super) enum Put<T> {
 
 impl<T: Whose> Queue<T> {
     pub fn new(room: usize) -> Arc<Self> {
-        let (waiting, turns) = (HashMap::new(), VecDeque::new());
-        let state = Mutex::new(State { waiting, turns, length: 0, sleepers: 0, closed: false });
-        Arc::new(Self { state, arrived: Condvar::new(), room })
+        let state = State { turns: Turns::default(), sleepers: 0, patient: false, closed: false };
+        Arc::new(Self { state: Mutex::new(state), arrived: Condvar::new(), room })
     }
 
     fn lock(&self) -> MutexGuard<'_, State<T>> {
@@ -64,13 +56,13 @@ impl<T: Whose> Queue<T> {
     pub fn put(&self, item: T) -> Put<T> {
         let mut state = self.lock();
         let mut put = Put::Waits;
-        if state.length >= self.room {
-            match state.make_room_for(item.tenant()) {
+        if state.turns.len() >= self.room {
+            match state.turns.make_room_for(item.tenant()) {
                 Some(pushed_out) => put = Put::Instead(pushed_out),
                 None => return Put::Full(item),
             }
         }
-        state.put(item);
+        state.turns.put(item);
         // Waking costs a call of the operating system, so only where somebody sleeps.
         if state.sleepers > 0 {
             drop(state);
@@ -79,42 +71,64 @@ impl<T: Whose> Queue<T> {
         put
     }
 
+    /// Gives back what was taken, in the order in which it was, and not done; then says whose runs took how long.
+    pub fn settle<'a>(
+        &self,
+        back: impl IntoIterator<Item = T, IntoIter: DoubleEndedIterator>,
+        used: impl IntoIterator<Item = (&'a str, Duration)>,
+    ) {
+        let mut state = self.lock();
+        let before = state.turns.len();
+        // First, so that those who still wait are known when the others' time counts.
+        state.turns.give_back(back.into_iter());
+        used.into_iter().for_each(|(tenant, time)| state.turns.used(tenant, time));
+        if state.turns.len() > before && state.sleepers > 0 {
+            drop(state);
+            self.arrived.notify_all();
+        }
+    }
+
     /// Takes the next item, waiting for one for `idle` at most.
     pub fn take(&self, idle: Duration) -> Taken<T> {
         let mut state = self.lock();
-        let until = Instant::now().checked_add(idle);
+        let began = Instant::now();
         loop {
-            if let Some(item) = state.take() {
-                return Taken::Item(item);
+            let next = state.turns.next().is_some();
+            let patience = if state.patient || state.closed { Duration::ZERO } else { state.turns.patience() };
+            let patient = next && !patience.is_zero();
+            // Without an end where it is beyond what the clock can tell.
+            let left = if patient { patience } else { idle }.saturating_sub(began.elapsed());
+            if next && (!patient || left.is_zero()) {
+                return state.turns.take().map_or(Taken::Closed, Taken::Item);
             }
             if state.closed {
                 return Taken::Closed;
             }
-            // Without an end where it is beyond what the clock can tell.
-            let left = until.map_or(idle, |until| until.saturating_duration_since(Instant::now()));
             if left.is_zero() {
                 return Taken::Idle;
             }
             state.sleepers += 1;
+            state.patient |= patient;
             state = self.arrived.wait_timeout(state, left).unwrap_or_else(PoisonError::into_inner).0;
+            state.patient &= !patient;
             state.sleepers -= 1;
         }
     }
 
-    /// Takes the next item if there is one.
-    pub fn try_take(&self) -> Option<T> {
-        self.lock().take()
-    }
-
-    /// Whether one more receiver would find work sooner than those that are there: something waits, or nobody listens.
-    pub fn is_short_handed(&self) -> bool {
-        let state = self.lock();
-        state.length > 0 || state.sleepers == 0
+    /// Takes what comes next, `most` items, as long as it is fit to be done together with what was taken just before, and
+    /// need not wait for others.
+    pub fn take_more(&self, most: usize, fit: impl Fn(&T) -> bool) -> Vec<T> {
+        let turns = &mut self.lock().turns;
+        let mut taken = Vec::new();
+        while taken.len() < most && turns.next().is_some_and(&fit) && turns.patience().is_zero() {
+            taken.extend(turns.take());
+        }
+        taken
     }
 
     /// How many items wait.
     pub fn len(&self) -> usize {
-        self.lock().length
+        self.lock().turns.len()
     }
 
     pub fn is_empty(&self) -> bool {
@@ -127,56 +141,17 @@ impl<T: Whose> Queue<T> {
         self.arrived.notify_all();
     }
 
+    /// Takes all that waits.
+    pub fn drain(&self) -> Vec<T> {
+        let turns = &mut self.lock().turns;
+        std::iter::from_fn(|| turns.take()).collect()
+    }
+
     /// Closes the queue and drops what waits, where nobody is left to take it.
     pub fn abandon(&self) {
         self.close();
-        let waiting = {
-            let mut state = self.lock();
-            state.length = 0;
-            state.turns.clear();
-            std::mem::take(&mut state.waiting)
-        };
         // Outside the lock: whoever waits for an item hears of it now.
-        drop(waiting);
-    }
-}
-
-impl<T: Whose> State<T> {
-    fn put(&mut self, item: T) {
-        self.length += 1;
-        if let Some(waiting) = self.waiting.get_mut(item.tenant()) {
-            waiting.push_back(item);
-            return;
-        }
-        let tenant: Arc<str> = item.tenant().into();
-        self.turns.push_back(tenant.clone());
-        self.waiting.insert(tenant, VecDeque::from([item]));
-    }
-
-    fn take(&mut self) -> Option<T> {
-        let tenant = self.turns.pop_front()?;
-        let waiting = self.waiting.get_mut(&tenant)?;
-        let item = waiting.pop_front()?;
-        self.length -= 1;
-        if waiting.is_empty() {
-            self.waiting.remove(&tenant);
-        } else {
-            self.turns.push_back(tenant);
-        }
-        Some(item)
-    }
-
-    /// Takes the last item of the tenant with most waiting, if that is at least two more than `tenant` has.
-    fn make_room_for(&mut self, tenant: &str) -> Option<T> {
-        let own = self.waiting.get(tenant).map_or(0, VecDeque::len);
-        let others = self.waiting.iter_mut().filter(|(name, _)| !name.is_empty());
-        let (_, most) = others.max_by_key(|(_, waiting)| waiting.len())?;
-        // At least one is left after this, so the tenant keeps its turn.
-        if most.len() < own + 2 {
-            return None;
-        }
-        self.length -= 1;
-        most.pop_back()
+        drop(self.drain());
     }
 }
 
@@ -185,15 +160,8 @@ mod tests {
     use super::*;
 
     const NOW: Duration = Duration::ZERO;
-    const HOST: &str = "";
 
     type Item = (&'static str, i32);
-
-    impl Whose for Item {
-        fn tenant(&self) -> &str {
-            self.0
-        }
-    }
 
     fn fill(queue: &Queue<Item>, tenant: &'static str, count: i32) {
         for number in 0..count {
@@ -202,7 +170,7 @@ mod tests {
     }
 
     fn all(queue: &Queue<Item>) -> Vec<i32> {
-        std::iter::from_fn(|| queue.try_take()).map(|item| item.1).collect()
+        queue.drain().into_iter().map(|item| item.1).collect()
     }
 
     #[test]
@@ -211,17 +179,6 @@ mod tests {
         (0..5).for_each(|number| assert_eq!(queue.put(("a", number)), Put::Waits));
         assert_eq!(all(&queue), [0, 1, 2, 3, 4]);
         assert_eq!(queue.take(NOW), Taken::Idle);
-    }
-
-    #[test]
-    fn tenants_take_turns() {
-        let queue = Queue::new(2000);
-        fill(&queue, "noisy", 1000);
-        fill(&queue, "quiet", 2);
-        fill(&queue, "other", 1);
-        let first: Vec<_> = (0..6).filter_map(|_| queue.try_take()).collect();
-        assert_eq!(first, [("noisy", 0), ("quiet", 0), ("other", 0), ("noisy", 1), ("quiet", 1), ("noisy", 2)]);
-        assert_eq!(queue.len(), 997);
     }
 
     #[test]
@@ -246,16 +203,6 @@ mod tests {
     }
 
     #[test]
-    fn work_of_the_host_is_not_pushed_out() {
-        let queue = Queue::new(3);
-        fill(&queue, HOST, 3);
-        assert_eq!(queue.put(("a", 3)), Put::Full(("a", 3)));
-        assert_eq!(all(&queue), [0, 1, 2]);
-        fill(&queue, "a", 3);
-        assert_eq!(queue.put((HOST, 9)), Put::Instead(("a", 2)));
-    }
-
-    #[test]
     fn closed_queue_gives_what_it_has_and_then_ends() {
         let queue = Queue::new(3);
         queue.put(("a", 1));
@@ -270,6 +217,67 @@ mod tests {
         queue.put(("a", 1));
         queue.abandon();
         assert_eq!((queue.len(), queue.take(NOW)), (0, Taken::Closed));
+    }
+
+    #[test]
+    fn what_is_fit_is_taken_together_up_to_the_first_that_is_not() {
+        let queue = Queue::new(10);
+        fill(&queue, "a", 4);
+        fill(&queue, "b", 1);
+        assert_eq!(queue.take_more(2, |item| item.1 < 2), [("a", 0), ("b", 0)]);
+        assert_eq!(queue.take_more(9, |item| item.1 < 2), [("a", 1)]);
+        assert_eq!((queue.len(), queue.take(NOW)), (2, Taken::Item(("a", 2))));
+    }
+
+    #[test]
+    fn dear_runs_are_not_taken_together_with_those_of_who_used_less() {
+        let queue = Queue::new(10);
+        fill(&queue, "dear", 3);
+        fill(&queue, "cheap", 2);
+        let taken = queue.take_more(3, |_| true);
+        assert_eq!(taken, [("dear", 0), ("cheap", 0), ("dear", 1)]);
+        queue.settle(taken.into_iter().skip(1), [("dear", Duration::from_millis(100))]);
+        assert_eq!(queue.take_more(9, |_| true), [("cheap", 0), ("cheap", 1)]);
+        assert_eq!(queue.len(), 2);
+        assert_eq!(queue.take(NOW), Taken::Item(("dear", 1)), "after a wait in vain");
+    }
+
+    #[test]
+    fn who_comes_back_in_time_comes_before_a_dear_run() {
+        let queue = Queue::new(10);
+        fill(&queue, "dear", 2);
+        fill(&queue, "cheap", 1);
+        let taken = queue.take_more(2, |_| true);
+        // So much that the wait is as long as it gets.
+        queue.settle([], [("dear", Duration::from_secs(3600))]);
+        assert_eq!(taken, [("dear", 0), ("cheap", 0)]);
+        let got = std::thread::scope(|scope| {
+            let taker = scope.spawn(|| queue.take(NOW));
+            while queue.lock().sleepers == 0 && !taker.is_finished() {
+                std::thread::yield_now();
+            }
+            let in_time = {
+                let mut state = queue.lock();
+                state.turns.put(("cheap", 1));
+                // Unless this thread had no processor for so long.
+                state.patient
+            };
+            queue.arrived.notify_one();
+            (taker.join().unwrap(), in_time)
+        });
+        assert!(got.0 == Taken::Item(("cheap", 1)) || !got.1, "{got:?}");
+    }
+
+    #[test]
+    fn closed_queue_waits_for_nobody() {
+        let queue = Queue::new(10);
+        fill(&queue, "dear", 2);
+        fill(&queue, "cheap", 1);
+        queue.take_more(2, |_| true);
+        queue.settle([], [("dear", Duration::from_secs(3600))]);
+        queue.close();
+        assert_eq!(queue.take(NOW), Taken::Item(("dear", 1)));
+        assert_eq!(queue.take(NOW), Taken::Closed);
     }
 
     #[test]

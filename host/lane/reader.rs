@@ -2,9 +2,10 @@
 
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
+use std::time::Duration;
 
 use super::again::{Tries, given_up};
-use super::kept::KeptEngine;
+use super::kept::KeptEngines;
 use super::queue::{Queue, Taken};
 use super::watchdog::Desk;
 use super::{Broken, Door, Job, Lane, Reply, lock, spawn};
@@ -16,7 +17,9 @@ struct Reader {
     lane: Arc<Lane>,
     queue: Arc<Queue<Job>>,
     desk: Option<Arc<Desk>>,
-    engine: KeptEngine,
+    engines: KeptEngines,
+    /// How long the runs of the present job have taken.
+    used: Duration,
     /// Whether the watchdog has given this thread's place to another.
     relieved: Arc<AtomicBool>,
 }
@@ -34,7 +37,8 @@ pub(super) fn start(lane: &Arc<Lane>, queue: &Arc<Queue<Job>>, door: &mut Door<J
             relieved: Arc::clone(&relieved),
         };
         // Here, since a script engine never leaves its thread.
-        Reader { lane: lane.clone(), queue, desk: None, engine: KeptEngine::default(), relieved }.work();
+        let engines = KeptEngines::default();
+        Reader { lane: lane.clone(), queue, desk: None, engines, used: Duration::ZERO, relieved }.work();
         lane.ended.notify_waiters();
     })?;
     door.threads += 1;
@@ -44,6 +48,9 @@ pub(super) fn start(lane: &Arc<Lane>, queue: &Arc<Queue<Job>>, door: &mut Door<J
 impl Reader {
     fn work(&mut self) {
         loop {
+            if self.queue.is_empty() {
+                self.engines.rest();
+            }
             let job = match self.queue.take(self.lane.settings.idle) {
                 Taken::Item(job) => job,
                 Taken::Idle if !self.may_leave() => continue,
@@ -60,14 +67,18 @@ impl Reader {
             let invocation = job.invocation.clone();
             *lock(&desk.backlog) = vec![job];
             let tx = desk.shared.tx();
+            self.used = Duration::ZERO;
             let reply = self.persist(&desk, &invocation, &tx);
             if tx.fate() == Fate::Parted {
                 // Relieved by the watchdog, which has answered and no longer counts this thread.
                 self.lane.stuck.fetch_sub(1, Ordering::Relaxed);
                 return;
             }
+            // What its run spent is part of its turn.
+            let used = self.used + self.engines.mend(&invocation);
+            self.queue.settle([], [(invocation.scope.tenant.as_str(), used)]);
             for job in std::mem::take(&mut *lock(&desk.backlog)) {
-                job.reply.send(reply.clone());
+                job.answer(reply.clone());
             }
         }
         // First, since whoever waits for the threads to end takes the database for closed.
@@ -91,11 +102,12 @@ impl Reader {
 
     /// One run in a read transaction of its own, so that it sees one state of the data throughout.
     fn run(&mut self, desk: &Desk, invocation: &Invocation, tx: &Tx, again: bool) -> Reply {
-        let mut engine = self.engine.for_run(invocation)?;
+        let mut engine = self.engines.for_run(invocation)?;
         tx.begin_read(again)?;
         let started = desk.begin(0, invocation.limits.time);
         let reply = invoke::read(invocation, engine.as_deref_mut(), tx);
         desk.end();
+        self.used += started.elapsed();
         let reply = self.lane.excused(reply, started);
         self.lane.metrics.ran(started.elapsed(), &engine.map_or_else(Vec::new, |engine| engine.limits_hit()));
         tx.end_read()?;
@@ -110,7 +122,8 @@ impl Reader {
         let (lane, queue, relieved) = (self.lane.clone(), self.queue.clone(), self.relieved.clone());
         // A reader has no backlog beyond the run that got stuck, but calls may wait that only it would have taken.
         let (metrics, turn) = (self.lane.metrics.clone(), self.lane.turn.clone());
-        let desk = Desk::new(shared, metrics, turn, move |_| {
+        let desk = Desk::new(shared, metrics, turn, move |left| {
+            queue.settle([], [(left.tenant.as_str(), left.used)]);
             let mut door = lock(&lane.read);
             door.threads -= 1;
             relieved.store(true, Ordering::Relaxed);

@@ -28,12 +28,21 @@ pub(super) struct Desk {
     /// Of those that ran into others.
     pub turn: Arc<Turn>,
     /// Goes on with the rest of the backlog.
-    successor: Box<dyn Fn(Vec<Job>) + Send + Sync>,
+    successor: Box<dyn Fn(Left) + Send + Sync>,
+}
+
+/// What a thread leaves that was relieved.
+pub(super) struct Left {
+    pub jobs: Vec<Job>,
+    /// Whose run was given up, and how long it had taken.
+    pub tenant: String,
+    pub used: Duration,
 }
 
 struct Running {
     /// Place in the backlog.
     index: usize,
+    began: Instant,
     latest: Instant,
 }
 
@@ -42,7 +51,7 @@ impl Desk {
         shared: Shared,
         metrics: Arc<PluginMetrics>,
         turn: Arc<Turn>,
-        successor: impl Fn(Vec<Job>) + Send + Sync + 'static,
+        successor: impl Fn(Left) + Send + Sync + 'static,
     ) -> Arc<Self> {
         let (backlog, running) = (Mutex::default(), Mutex::default());
         Arc::new(Self { shared, backlog, running, metrics, turn, successor: Box::new(successor) })
@@ -51,7 +60,7 @@ impl Desk {
     /// Says that the job at `index` of the backlog runs from now, and may take `limit`. Gives the present instant.
     pub fn begin(&self, index: usize, limit: Duration) -> Instant {
         let now = Instant::now();
-        *lock(&self.running) = Some(Running { index, latest: now + limit + GRACE });
+        *lock(&self.running) = Some(Running { index, began: now, latest: now + limit + GRACE });
         now
     }
 
@@ -72,13 +81,14 @@ impl Desk {
         // A run that is inside a host call is not stuck in the engine: queries have a limit of their own.
         let Some(connection) = self.shared.try_hold() else { return };
         let mut running = lock(&self.running);
-        let index = match running.as_ref() {
-            Some(run) if run.latest < now => run.index,
+        let (index, used) = match running.as_ref() {
+            Some(run) if run.latest < now => (run.index, now.saturating_duration_since(run.began)),
             Some(_) | None => return,
         };
         *running = None;
         connection.part();
         let mut jobs = std::mem::take(&mut *lock(&self.backlog));
+        let mut tenant = String::new();
         if index < jobs.len() {
             let culprit = jobs.remove(index);
             let scope = &culprit.invocation.scope;
@@ -91,11 +101,12 @@ impl Desk {
                     culprit.invocation.limits.time
                 ),
             );
-            culprit.reply.send(Err(failure.into()));
+            tenant.clone_from(&scope.tenant);
+            culprit.answer(Err(failure.into()));
         }
         drop(running);
         self.metrics.relieved();
-        (self.successor)(jobs);
+        (self.successor)(Left { jobs, tenant, used });
     }
 }
 

@@ -1,16 +1,17 @@
 //! The threads that write a plugin's database: one where transactions share a commit, several where each has its own.
 
+use std::ops::ControlFlow;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use super::group::{Parted, commit_together};
+use super::kept::KeptEngines;
 use super::queue::{Queue, Taken};
 use super::watchdog::Desk;
 use super::{Answer, Broken, Door, Job, Lane, Reply, Work, lock, spawn};
 use crate::failure::Failure;
 use crate::invoke::{self, Invocation};
-use crate::lane::kept::KeptEngine;
 use crate::store::{Access, Shared, Tx};
 
 /// The most invocations that share a commit.
@@ -20,23 +21,23 @@ const GROUP: usize = 256;
 /// for long, and a hundred plugins would keep a hundred connections.
 const BRIEFLY: Duration = Duration::from_secs(1);
 
-/// What a writer takes over from one that got stuck.
-pub(super) type Resumed = (Shared, Vec<Job>);
-
 struct Writer {
     lane: Arc<Lane>,
     queue: Arc<Queue<Work>>,
     desk: Option<Arc<Desk>>,
-    engine: KeptEngine,
+    engines: KeptEngines,
+    /// How long the runs of the present group took, by their places.
+    used: Vec<(usize, Duration)>,
     /// Whether the watchdog has given this thread's place to another.
     relieved: Arc<AtomicBool>,
 }
 
-/// Starts a writer of a lane. The door is locked by the caller.
+/// Starts a writer of a lane, which goes on with the connection of one that got stuck, if there is one. The door is locked
+/// by the caller.
 pub(super) fn start(
     lane: &Arc<Lane>,
     queue: &Arc<Queue<Work>>,
-    resumed: Option<Resumed>,
+    resumed: Option<Shared>,
     door: &mut Door<Work>,
 ) -> Result<(), Failure> {
     let (lane, queue) = (lane.clone(), queue.clone());
@@ -50,12 +51,12 @@ pub(super) fn start(
             relieved: Arc::clone(&relieved),
         };
         // Here, since a script engine never leaves its thread.
-        let mut writer = Writer { lane: lane.clone(), queue, desk: None, engine: KeptEngine::default(), relieved };
-        let ended = resumed.map_or(Ok(()), |(shared, jobs)| {
-            let desk = writer.sit_down(shared);
-            writer.serve(&desk, jobs)
-        });
-        match ended.and_then(|()| writer.work()) {
+        let (engines, used) = (KeptEngines::default(), Vec::new());
+        let mut writer = Writer { lane: lane.clone(), queue, desk: None, engines, used, relieved };
+        if let Some(shared) = resumed {
+            writer.sit_down(shared);
+        }
+        match writer.work() {
             Ok(()) => lane.ended.notify_waiters(),
             Err(Parted) => drop(lane.stuck.fetch_sub(1, Ordering::Relaxed)),
         }
@@ -67,20 +68,24 @@ pub(super) fn start(
 impl Writer {
     /// Works until the lane closes or has been idle for long enough.
     fn work(&mut self) -> Result<(), Parted> {
-        let mut next = None;
         let mut called = None;
+        let mut in_company = false;
         loop {
-            let work = match next.take() {
-                Some(work) => work,
-                None => match self.queue.take(stay(self.lane.settings.idle, called)) {
-                    Taken::Item(work) => work,
-                    Taken::Closed => break,
-                    Taken::Idle if self.may_leave() => {
-                        self.rise();
-                        return Ok(());
-                    }
-                    Taken::Idle => continue,
-                },
+            if self.queue.is_empty() {
+                self.engines.rest();
+                if std::mem::take(&mut in_company) {
+                    // Those who were just answered may ask again: they share the next transaction, and wake nobody.
+                    std::thread::yield_now();
+                }
+            }
+            let work = match self.queue.take(stay(self.lane.settings.idle, called)) {
+                Taken::Item(work) => work,
+                Taken::Closed => break,
+                Taken::Idle if self.may_leave() => {
+                    self.rise();
+                    return Ok(());
+                }
+                Taken::Idle => continue,
             };
             let desk = match self.desk() {
                 Ok(desk) => desk,
@@ -94,18 +99,11 @@ impl Writer {
                 Work::Exclusive(work) => work(&desk.shared),
                 Work::Invoke(job) => {
                     called = Some(Instant::now());
-                    let mut jobs = vec![job];
-                    while jobs.len() < desk.shared.most_in_a_group(self.lane.talks()).min(GROUP) && next.is_none() {
-                        match self.queue.try_take() {
-                            Some(Work::Invoke(job)) => jobs.push(job),
-                            Some(exclusive @ Work::Exclusive(_)) => next = Some(exclusive),
-                            None => break,
-                        }
-                    }
-                    if self.serve(&desk, jobs).is_err() {
-                        self.pass_on(next);
-                        return Err(Parted);
-                    }
+                    let most = desk.shared.most_in_a_group(self.lane.talks()).min(GROUP);
+                    let more = self.queue.take_more(most.saturating_sub(1), |work| matches!(work, Work::Invoke(_)));
+                    in_company = !more.is_empty();
+                    let jobs = std::iter::once(job).chain(more.into_iter().filter_map(Work::job)).collect();
+                    self.serve(&desk, jobs)?;
                 }
             }
         }
@@ -115,8 +113,8 @@ impl Writer {
         Ok(())
     }
 
-    /// Runs jobs in groups until all are answered. A job leaves the backlog as soon as its fate is decided, so that
-    /// whoever takes over never runs it again.
+    /// Runs jobs in a group; what has not run then goes back to the queue, but for those that must run alone. A job leaves
+    /// the backlog as soon as its fate is decided, so that whoever takes over never runs it again.
     fn serve(&mut self, desk: &Arc<Desk>, jobs: Vec<Job>) -> Result<(), Parted> {
         *lock(&desk.backlog) = jobs;
         let mut alone = 0_usize;
@@ -129,6 +127,7 @@ impl Writer {
             if group.is_empty() {
                 return Ok(());
             }
+            self.used.clear();
             let mut turn = commit_together(desk, &group, alone > 0, &mut |index, invocation, tx| {
                 self.run(desk, index, invocation, tx)
             })?;
@@ -136,32 +135,59 @@ impl Writer {
             crate::crash_point!("before-replies");
             alone = alone.saturating_sub(1) + turn.alone;
             let wakes = turn.wakes();
+            let answered = decided(desk, turn.replies);
+            self.settle(desk, &group, alone, turn.commit);
+            let spent = self.used.last().and_then(|(index, _)| group.get(*index)).filter(|_| self.engines.is_spent());
+            let spent = spent.cloned();
             // What nobody else holds is then put away where the replies are sent.
             drop(group);
-            answer(desk, turn.replies, self.lane.settings.runtime.as_ref());
+            answer(answered, self.lane.settings.runtime.as_ref());
             if let Some(wakes) = wakes {
                 self.lane.settings.after.committed(&self.lane.plugin, wakes);
             }
             if let Some(failure) = turn.shut {
                 self.refuse_all(&failure);
             }
+            if let Some(invocation) = spent {
+                // What its run spent is part of its turn.
+                let took = self.engines.mend(&invocation);
+                self.queue.settle([], [(invocation.scope.tenant.as_str(), took)]);
+            }
         }
+    }
+
+    /// Gives back to the queue what is left of a group but for those that must run alone, and says how long its runs took,
+    /// each with its share of the commit.
+    fn settle(&self, desk: &Desk, group: &[Arc<Invocation>], alone: usize, commit: Duration) {
+        let back = {
+            let mut backlog = lock(&desk.backlog);
+            let at = alone.min(backlog.len());
+            backlog.split_off(at)
+        };
+        let share = commit / u32::try_from(self.used.len().max(1)).unwrap_or(u32::MAX);
+        let used = self.used.iter().filter_map(|(index, time)| {
+            let invocation = group.get(*index)?;
+            Some((invocation.scope.tenant.as_str(), *time + share))
+        });
+        self.queue.settle(back.into_iter().map(Work::Invoke), used);
     }
 
     /// Refuses all that waits, since each try may take as long as a lock is waited for.
     fn refuse_all(&self, failure: &Failure) {
-        while let Some(work) = self.queue.try_take() {
-            refuse(work, failure);
-        }
+        self.queue.drain().into_iter().for_each(|work| refuse(work, failure));
     }
 
-    fn run(&mut self, desk: &Desk, index: usize, invocation: &Invocation, tx: &Tx) -> Reply {
-        let mut engine = self.engine.for_run(invocation)?;
+    fn run(&mut self, desk: &Desk, index: usize, invocation: &Invocation, tx: &Tx) -> ControlFlow<Reply, Reply> {
+        let mut engine = match self.engines.for_run(invocation) {
+            Ok(engine) => engine,
+            Err(failure) => return ControlFlow::Continue(Err(failure.into())),
+        };
         let started = desk.begin(index, invocation.limits.time);
         // What others held until now was no time of its own.
         let claimed = || _ = desk.begin(index, invocation.limits.time);
         let reply = invoke::invoke(invocation, engine.as_deref_mut(), tx, self.lane.settings.clock.now(), &claimed);
         desk.end();
+        self.used.push((index, started.elapsed()));
         let reply = self.lane.excused(reply, started);
         if let Some(talked) = tx.talked() {
             self.lane.talked(talked);
@@ -171,7 +197,8 @@ impl Writer {
         {
             self.lane.metrics.ran(started.elapsed(), &engine.limits_hit());
         }
-        reply
+        // Its neighbours wait for the commit, and not for another engine.
+        if self.engines.is_spent() { ControlFlow::Break(reply) } else { ControlFlow::Continue(reply) }
     }
 
     fn desk(&mut self) -> Result<Arc<Desk>, Failure> {
@@ -186,13 +213,14 @@ impl Writer {
         let (lane, queue, connection) = (self.lane.clone(), self.queue.clone(), shared.clone());
         let relieved = self.relieved.clone();
         let (metrics, turn) = (self.lane.metrics.clone(), self.lane.turn.clone());
-        let desk = Desk::new(shared, metrics, turn, move |jobs| {
+        let desk = Desk::new(shared, metrics, turn, move |left| {
             let mut door = lock(&lane.write);
             // The stuck thread no longer counts as one that works.
             relieved.store(true, Ordering::Relaxed);
             lane.stuck.fetch_add(1, Ordering::Relaxed);
             door.threads -= 1;
-            if let Err(failure) = start(&lane, &queue, Some((connection.clone(), jobs)), &mut door) {
+            queue.settle(left.jobs.into_iter().map(Work::Invoke), [(left.tenant.as_str(), left.used)]);
+            if let Err(failure) = start(&lane, &queue, Some(connection.clone()), &mut door) {
                 // Who waits is told that the outcome is unknown.
                 tracing::error!(%failure, "no new writer could be started");
                 door.queue = None;
@@ -222,15 +250,6 @@ impl Writer {
         }
         true
     }
-
-    /// Gives back what was taken from the queue by a writer that was relieved.
-    fn pass_on(&self, work: Option<Work>) {
-        if let Some(work) = work
-            && let Err(failure) = self.lane.send_write(work)
-        {
-            tracing::warn!(%failure, "work of a stuck writer could not be passed on");
-        }
-    }
 }
 
 /// How long a thread waits for more, which ran the last invocation then.
@@ -238,25 +257,28 @@ fn stay(idle: Duration, called: Option<Instant>) -> Duration {
     called.map_or(Duration::ZERO, |at| idle.saturating_sub(at.elapsed())).max(BRIEFLY.min(idle))
 }
 
-/// Takes the jobs at these places from the backlog and sends their replies.
-fn answer(desk: &Desk, replies: Vec<(usize, Reply)>, runtime: Option<&tokio::runtime::Handle>) {
+/// Takes the jobs at these places from the backlog, with their replies.
+fn decided(desk: &Desk, replies: Vec<(usize, Reply)>) -> Vec<(Job, Reply)> {
     let mut replies = replies.into_iter().peekable();
-    let mut answered = Vec::new();
-    {
-        let mut backlog = lock(&desk.backlog);
-        let jobs = std::mem::take(&mut *backlog);
-        for (index, job) in jobs.into_iter().enumerate() {
-            match replies.next_if(|(place, _)| *place == index) {
-                Some((_, reply)) => answered.push((job, reply)),
-                None => backlog.push(job),
-            }
+    let mut decided = Vec::new();
+    let mut backlog = lock(&desk.backlog);
+    let jobs = std::mem::take(&mut *backlog);
+    for (index, job) in jobs.into_iter().enumerate() {
+        match replies.next_if(|(place, _)| *place == index) {
+            Some((_, reply)) => decided.push((job, reply)),
+            None => backlog.push(job),
         }
     }
+    decided
+}
+
+/// Sends jobs their replies.
+fn answer(answered: Vec<(Job, Reply)>, runtime: Option<&tokio::runtime::Handle>) {
     // To wake one that wakes the others costs less than to wake them all from here; one or two get it sooner so.
     let elsewhere = runtime.filter(|_| answered.len() > 2);
     let here = |(job, _): &(Job, Reply)| elsewhere.is_none() || matches!(job.reply, Answer::Host(_));
     let (here, there): (Vec<_>, Vec<_>) = answered.into_iter().partition(here);
-    let send = |answered: Vec<(Job, Reply)>| answered.into_iter().for_each(|(job, reply)| job.reply.send(reply));
+    let send = |answered: Vec<(Job, Reply)>| answered.into_iter().for_each(|(job, reply)| job.answer(reply));
     send(here);
     if let Some(runtime) = elsewhere.filter(|_| !there.is_empty()) {
         runtime.spawn(async move { send(there) });
