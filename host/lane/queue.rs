@@ -95,16 +95,17 @@ impl<T: Whose> Queue<T> {
         loop {
             let next = state.turns.next().is_some();
             let patience = if state.patient || state.closed { Duration::ZERO } else { state.turns.patience() };
-            let patient = next && !patience.is_zero();
-            // Without an end where it is beyond what the clock can tell.
-            let left = if patient { patience } else { idle }.saturating_sub(began.elapsed());
-            if next && (!patient || left.is_zero()) {
+            let patient = !patience.is_zero();
+            // An end that is beyond what the clock can tell never comes.
+            let left = || if patient { patience } else { idle }.saturating_sub(began.elapsed());
+            if next && (!patient || left().is_zero()) {
                 return state.turns.take().map_or(Taken::Closed, Taken::Item);
             }
             if state.closed {
                 return Taken::Closed;
             }
-            if left.is_zero() {
+            let left = left();
+            if !next && left.is_zero() {
                 return Taken::Idle;
             }
             state.sleepers += 1;

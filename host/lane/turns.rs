@@ -18,6 +18,8 @@ pub(super) trait Whose {
 
 /// How many tenants are remembered that have nothing waiting and are above the level.
 const MOST_AWAY: usize = 64;
+/// More does not count: no run may take so long, and a process that was stopped in the middle of one used no time.
+const MOST_USED: Duration = Duration::from_secs(10);
 /// A run that took so long is one that others feel.
 const DEAR: Duration = Duration::from_millis(4);
 /// So far above the level the next run of a tenant whose last one was dear may begin at once.
@@ -151,8 +153,9 @@ impl<T: Whose> Turns<T> {
         if tenant.is_empty() {
             return;
         }
-        let dear = time >= DEAR;
-        let among = if self.lines.contains_key(tenant) { self.lines.len() } else { self.lines.len() + 1 };
+        let (time, dear) = (time.min(MOST_USED), time >= DEAR);
+        let waits = self.lines.len() - usize::from(self.lines.contains_key(""));
+        let among = if self.lines.contains_key(tenant) { waits } else { waits + 1 };
         let risen = self.level + time / u32::try_from(among).unwrap_or(u32::MAX);
         if let Some(line) = self.lines.get_mut(tenant) {
             let turn = (line.turn.0 + time, line.turn.1);
@@ -285,6 +288,10 @@ mod tests {
             assert_eq!(turns.patience(), Duration::ZERO);
             serve(&mut turns, 1, |_| ms(250));
         }
+        fill(&mut turns, HOST, 1);
+        assert_eq!(turns.take().map(|item| item.0), Some("d"));
+        turns.used("d", ms(250));
+        assert_eq!((turns.take(), turns.patience()), (Some((HOST, 0)), Duration::ZERO), "nor for the host");
     }
 
     #[test]
@@ -355,7 +362,7 @@ mod tests {
             turns.put((name, 0));
         }
         for number in 0..100 {
-            turns.used(&format!("away{number}"), ms(100));
+            turns.used(&format!("away{number}"), ms(10));
         }
         assert_eq!(turns.away.len(), MOST_AWAY);
         turns.used("here0", ms(3_600_000));
