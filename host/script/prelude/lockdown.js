@@ -65,14 +65,21 @@
     closed("GeneratorFunction", ClosedFunction, functionPrototypes[2]);
     closed("AsyncGeneratorFunction", ClosedFunction, functionPrototypes[3]);
 
-    // The host's own functions read as built-in ones do; libraries look at that. (All that is found is the host's.)
+    // No function is read: the compiler's additions are the host's, and so is the code of built-ins. What libraries look for
+    // is shown, the form of a built-in one, and whether it is a class, asynchronous, or a generator.
     const found = new Set();
     const { toString } = Function.prototype;
+    const { exec } = RegExp.prototype;
+    const { slice } = String.prototype;
+    const KINDS = /^(?:(class)\b|(async )?(?:function ?)?(\*)?)/;
     const shown = {
       toString() {
-        return typeof this === "function" && found.has(this)
-          ? `function ${getOwnPropertyDescriptor(this, "name")?.value ?? ""}() {\n    [native code]\n}`
-          : apply(toString, this, []);
+        const text = apply(toString, this, []);
+        const name = getOwnPropertyDescriptor(this, "name")?.value;
+        const begins = found.has(this) ? "" : apply(slice, text, [0, 40]);
+        const [, kind, asynchronous = "", star = ""] = apply(exec, KINDS, [begins]);
+        const head = kind === undefined ? `${asynchronous}function${star} ` : "class ";
+        return `${head}${typeof name === "string" ? name : ""}${kind === undefined ? "()" : ""} {\n    [native code]\n}`;
       },
     };
     defineProperty(Function.prototype, "toString", { value: shown.toString, writable: true, configurable: true });
