@@ -69,7 +69,7 @@ impl Engine {
         let state = Rc::new(State::default());
         // Before the realm is made: it ends in a loop where its memory does not suffice.
         let of = state.clone();
-        runtime.set_interrupt_handler(Some(Box::new(move || of.stopped().is_some())));
+        runtime.set_interrupt_handler(Some(Box::new(move || of.stopped_midway().is_some())));
         let hooks = context
             .with(|ctx| realm::build(&ctx, &state).catch(&ctx).map_err(|error| error.to_string()))
             .map_err(no_room)?;
