@@ -5,7 +5,7 @@ use std::rc::Rc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use encoding_rs::{CoderResult, DecoderResult, Encoding};
+use encoding_rs::{CoderResult, Decoder, DecoderResult, Encoding, ISO_2022_JP};
 use rquickjs::prelude::{List, Opt};
 use rquickjs::{Ctx, Function, Object, Result as JsResult, Value as JsValue};
 use sha1::Sha1;
@@ -23,7 +23,8 @@ pub(super) fn add<'js>(ctx: &Ctx<'js>, natives: &Object<'js>, state: &Rc<State>)
     natives.set("encode", Function::new(ctx.clone(), |text: String| STANDARD.encode(text))?)?;
     natives.set("encoding", Function::new(ctx.clone(), |label: String| encoding(&label))?)?;
     let decoded = |base64: String, name: String, strict: bool, bare: bool, more: bool| {
-        decode(&base64, &name, &Decoding { strict, bare }, more).map(List)
+        let encoding = Encoding::for_label(name.as_bytes())?;
+        Decoding { encoding, strict, bare }.piece(&STANDARD.decode(base64).ok()?, more).map(List)
     };
     natives.set("decode", Function::new(ctx.clone(), decoded)?)?;
     natives.set("isProxy", Function::new(ctx.clone(), |value: JsValue<'js>| value.is_proxy())?)?;
@@ -54,58 +55,65 @@ fn parts(json: &str) -> usize {
     json.bytes().map(weight).sum()
 }
 
-/// The name of the encoding that the web knows by a label.
+/// The name of the encoding that the web knows by a label. One whose pieces depend on what came long before, as those of
+/// ISO-2022-JP, is not decoded.
 fn encoding(label: &str) -> Option<String> {
-    Encoding::for_label_no_replacement(label.as_bytes()).map(|it| it.name().to_ascii_lowercase())
+    let found = Encoding::for_label_no_replacement(label.as_bytes()).filter(|it| *it != ISO_2022_JP)?;
+    Some(found.name().to_ascii_lowercase())
 }
 
 /// How bytes are read.
 struct Decoding {
+    encoding: &'static Encoding,
     /// Faults end it; otherwise they become U+FFFD.
     strict: bool,
     /// A mark of the byte order at the beginning is left out.
     bare: bool,
 }
 
-/// Bytes as text, and how many of the last ones belong to a character that what comes next completes, where `more` is to
-/// come. `None` for faults that end it.
-fn decode(base64: &str, name: &str, how: &Decoding, more: bool) -> Option<(String, usize)> {
-    let bytes = STANDARD.decode(base64).ok()?;
-    let encoding = Encoding::for_label(name.as_bytes())?;
-    let text = text(encoding, &bytes, how, !more)?;
-    if !more {
-        return Some((text, 0));
-    }
-    // Without what is not complete it makes the same text, and lacks nothing.
-    let same = |left: &usize| {
-        let whole = bytes.len().checked_sub(*left).and_then(|end| bytes.get(..end));
-        whole.is_some_and(|whole| self::text(encoding, whole, how, true).as_ref() == Some(&text))
-    };
-    let left = (0..=3).find(same).unwrap_or_default();
-    Some((text, left))
-}
-
-fn text(encoding: &'static Encoding, mut bytes: &[u8], how: &Decoding, last: bool) -> Option<String> {
-    let mut decoder = match how.bare {
-        true => encoding.new_decoder_with_bom_removal(),
-        false => encoding.new_decoder_without_bom_handling(),
-    };
-    let mut text = String::with_capacity(bytes.len().saturating_add(16));
-    loop {
-        let read = if how.strict {
-            match decoder.decode_to_string_without_replacement(bytes, &mut text, last) {
-                (DecoderResult::InputEmpty, _) => return Some(text),
-                (DecoderResult::Malformed(..), _) => return None,
-                (DecoderResult::OutputFull, read) => read,
-            }
-        } else {
-            match decoder.decode_to_string(bytes, &mut text, last) {
-                (CoderResult::InputEmpty, ..) => return Some(text),
-                (CoderResult::OutputFull, read, _) => read,
-            }
+impl Decoding {
+    /// Bytes as text, and how many of the last ones belong to a character that what comes next completes, where `more` is
+    /// to come. `None` for faults that end it.
+    fn piece(&self, bytes: &[u8], more: bool) -> Option<(String, usize)> {
+        let mut decoder = self.decoder();
+        let text = self.text(&mut decoder, bytes, !more)?;
+        if !more || self.text(&mut decoder, &[], true).is_some_and(|rest| rest.is_empty()) {
+            return Some((text, 0));
+        }
+        // Without what is not complete it makes the same text.
+        let same = |left: &usize| {
+            let whole = bytes.len().checked_sub(*left).and_then(|end| bytes.get(..end));
+            whole.is_some_and(|whole| self.text(&mut self.decoder(), whole, true).as_ref() == Some(&text))
         };
-        bytes = &bytes[read..];
-        text.reserve(bytes.len().saturating_mul(2).saturating_add(16));
+        let left = (1..=3).find(same).unwrap_or_default();
+        Some((text, left))
+    }
+
+    fn decoder(&self) -> Decoder {
+        match self.bare {
+            true => self.encoding.new_decoder_with_bom_removal(),
+            false => self.encoding.new_decoder_without_bom_handling(),
+        }
+    }
+
+    fn text(&self, decoder: &mut Decoder, mut bytes: &[u8], last: bool) -> Option<String> {
+        let mut text = String::with_capacity(bytes.len().saturating_add(16));
+        loop {
+            let read = if self.strict {
+                match decoder.decode_to_string_without_replacement(bytes, &mut text, last) {
+                    (DecoderResult::InputEmpty, _) => return Some(text),
+                    (DecoderResult::Malformed(..), _) => return None,
+                    (DecoderResult::OutputFull, read) => read,
+                }
+            } else {
+                match decoder.decode_to_string(bytes, &mut text, last) {
+                    (CoderResult::InputEmpty, ..) => return Some(text),
+                    (CoderResult::OutputFull, read, _) => read,
+                }
+            };
+            bytes = &bytes[read..];
+            text.reserve(bytes.len().saturating_mul(2).saturating_add(16));
+        }
     }
 }
 

@@ -197,6 +197,6 @@ fn functions_do_not_show_what_was_put_in() {
     let body = "class A { m(x: any) { for (;;) return [...x] } async q() { await 1 } *g() { yield 1 } } const o = { async *h(x: any) { yield x * 2 } }; return [handle, A, A.prototype.m, A.prototype.q, A.prototype.g, o.h, (x: any) => x + 1].map((f) => String(f).replace(/\\s+/g, ' '))";
     gives(
         &[("a.ts", &format!("export function handle() {{ {body} }}"))],
-        r#"["function handle() { [native code] }","class A { [native code] }","function m() { [native code] }","async function q() { [native code] }","function* g() { [native code] }","async function* h() { [native code] }","function () { [native code] }"]"#,
+        r#"["function handle() { [plugin code] }","class A { [plugin code] }","function m() { [plugin code] }","async function q() { [plugin code] }","function* g() { [plugin code] }","async function* h() { [plugin code] }","function () { [plugin code] }"]"#,
     );
 }

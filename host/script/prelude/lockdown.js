@@ -65,21 +65,23 @@
     closed("GeneratorFunction", ClosedFunction, functionPrototypes[2]);
     closed("AsyncGeneratorFunction", ClosedFunction, functionPrototypes[3]);
 
-    // No function is read: the compiler's additions are the host's, and so is the code of built-ins. What libraries look for
-    // is shown, the form of a built-in one, and whether it is a class, asynchronous, or a generator.
+    // No function is read: the compiler's additions are the host's, and so is the code of built-ins. Libraries look whether one
+    // is built in, a class, asynchronous, or a generator.
     const found = new Set();
     const { toString } = Function.prototype;
     const { exec } = RegExp.prototype;
-    const { slice } = String.prototype;
+    const { endsWith, slice } = String.prototype;
     const KINDS = /^(?:(class)\b|(async )?(?:function ?)?(\*)?)/;
     const shown = {
       toString() {
         const text = apply(toString, this, []);
+        // No code can end so.
+        if (apply(endsWith, text, ["[native code]\n}"])) return text;
+        const own = !found.has(this);
+        const [, kind, asynchronous = "", star = ""] = apply(exec, KINDS, [own ? apply(slice, text, [0, 40]) : ""]);
         const name = getOwnPropertyDescriptor(this, "name")?.value;
-        const begins = found.has(this) ? "" : apply(slice, text, [0, 40]);
-        const [, kind, asynchronous = "", star = ""] = apply(exec, KINDS, [begins]);
-        const head = kind === undefined ? `${asynchronous}function${star} ` : "class ";
-        return `${head}${typeof name === "string" ? name : ""}${kind === undefined ? "()" : ""} {\n    [native code]\n}`;
+        const head = `${kind ?? `${asynchronous}function${star}`} ${typeof name === "string" ? name : ""}`;
+        return `${head}${kind === undefined ? "()" : ""} {\n    [${own ? "plugin" : "native"} code]\n}`;
       },
     };
     defineProperty(Function.prototype, "toString", { value: shown.toString, writable: true, configurable: true });

@@ -42,6 +42,8 @@
       return { read, written };
     }
   }
+  // Bytes that are decoded at once.
+  const PIECE = 256 << 10;
   class TextDecoder {
     #encoding;
     #fatal;
@@ -73,7 +75,6 @@
     decode(input, options) {
       turn();
       const { stream = false } = options ?? {};
-      if (stream && this.#encoding === "iso-2022-jp") throw new RangeError("iso-2022-jp is decoded all at once here, without `stream`");
       let bytes = viewed(input);
       before(bytes.length, 8);
       if (this.#left.length > 0) {
@@ -82,15 +83,25 @@
         all.set(bytes, this.#left.length);
         bytes = all;
       }
+      const begun = this.#begun;
       this.#left = new Uint8Array(0);
-      const bare = !this.#ignoreBOM && !this.#begun;
-      const decoded = native.decode(apply(toBase64, bytes, []), this.#encoding, this.#fatal, bare, Boolean(stream));
       this.#begun = false;
-      if (decoded === undefined) throw new TypeError(`the bytes are not of the encoding ${this.#encoding}`);
-      const [text, left] = decoded;
+      let text = "";
+      let at = 0;
+      for (let end = 0; end < bytes.length || end === 0; ) {
+        look();
+        end = Math.min(at + PIECE, bytes.length);
+        const bare = !this.#ignoreBOM && !begun && at === 0;
+        const more = Boolean(stream) || end < bytes.length;
+        const piece = native.decode(apply(toBase64, bytes.subarray(at, end), []), this.#encoding, this.#fatal, bare, more);
+        if (piece === undefined) throw new TypeError(`the bytes are not of the encoding ${this.#encoding}`);
+        text += piece[0];
+        at = end - piece[1];
+        if (end === 0) break;
+      }
       if (stream) {
-        this.#left = bytes.slice(bytes.length - left);
-        this.#begun = !bare || left < bytes.length;
+        this.#left = bytes.slice(at);
+        this.#begun = begun || at > 0;
       }
       return text;
     }

@@ -297,9 +297,21 @@ fn texts_are_decoded_by_the_labels_of_the_web() {
         ),
         ("return new TextDecoder('x-unknown')", r#""threw RangeError""#),
         ("return new TextDecoder('replacement')", r#""threw RangeError""#),
+        ("return new TextDecoder('iso-2022-jp')", r#""threw RangeError""#),
         (
             "const d = new TextDecoder('utf-8', null); return [d.fatal, d.ignoreBOM, d.encoding, d.decode(), d.decode(undefined, null)]",
             r#"[false,false,"utf-8","",""]"#,
+        ),
+    ]);
+    // Longer than what is decoded at once, with a character across each border.
+    each_gives(&[
+        (
+            "const bytes = new TextEncoder().encode('€😀x'.repeat(1e5)); return new TextDecoder('utf-8', { fatal: true }).decode(bytes.subarray(1))",
+            r#""threw TypeError""#,
+        ),
+        (
+            "const text = '€😀x'.repeat(1e5); return new TextDecoder('utf-8', { fatal: true }).decode(new TextEncoder().encode(text)) === text",
+            "true",
         ),
     ]);
     // Byte after byte comes to the same as all at once, and what is missing at the end is told.
@@ -323,7 +335,7 @@ fn functions_are_shown_without_their_code() {
     each_gives(&[
         (
             "return [function foo(a) { return a }, (a) => a, class A {}, async () => 1, function* g() {}, { async *h() {} }.h, { get() {} }.get].map((f) => String(f).replace(/\\s+/g, ' '))",
-            r#"["function foo() { [native code] }","function () { [native code] }","class A { [native code] }","async function () { [native code] }","function* g() { [native code] }","async function* h() { [native code] }","function get() { [native code] }"]"#,
+            r#"["function foo() { [plugin code] }","function () { [plugin code] }","class A { [plugin code] }","async function () { [plugin code] }","function* g() { [plugin code] }","async function* h() { [plugin code] }","function get() { [plugin code] }"]"#,
         ),
         (
             "return [Map, Array.prototype.map, structuredClone, URL, handle.bind(null), new Proxy(handle, {})].map((f) => `${f}`.includes('[native code]'))",
