@@ -3,6 +3,9 @@
 (function () {
   "use strict";
   const Native = Date;
+  const { apply } = Reflect;
+  // Before it is guarded: the texts are short.
+  const { exec } = RegExp.prototype;
   const MOST = 200;
   const FURTHEST = 8.64e15;
   const MINUTE = 60_000;
@@ -17,6 +20,8 @@
     (hour <= 23 && minute <= 59 && second <= 59 && ms <= 999) || (hour === 24 && minute + second + ms === 0);
   const thousandths = (digits) => Number(digits.padEnd(3, "0").slice(0, 3));
 
+  // A day, or what `toISOString` gives: the engine reads these as well as anybody.
+  const USUAL = /^\d{4}-(?:0[1-9]|1[0-2])-(?:0[1-9]|[12]\d|3[01])(?:T(?:[01]\d|2[0-3]):[0-5]\d:[0-5]\d(?:\.\d{3})?Z)?$/;
   const ISO = /^(\d{4}|[+-]\d{6})(?:-(\d\d)(?:-(\d\d))?)?(?:t(\d\d):(\d\d)(?::(\d\d)(?:\.(\d+))?)?(?:z|([+-])(\d\d):?(\d\d))?)?$/i;
   const ofIso = ([, year, month = 1, day = 1, hour = 0, minute = 0, second = 0, fraction = "0", sign, hours = 0, minutes = 0]) => {
     const time = [Number(hour), Number(minute), Number(second), thousandths(fraction)];
@@ -32,10 +37,13 @@
   const BEGIN = /^(\d{4})(?!\d)(?:-(?:(0[1-9]|1[0-2])(?!\d)(?:-(?:(0[1-9]|[12]\d|3[01])(?!\d))?)?)?)?/;
   const TOKEN = /(\d+)|(\s+)|((?:(?!\s)[[-\uffff])+)|[^]/g;
   const ofText = (text) => {
-    const [head = "", ...dated] = BEGIN.exec(text) ?? [];
+    const [head = "", ...dated] = apply(exec, BEGIN, [text]) ?? [];
     const days = dated.filter((part) => part !== undefined).map(Number);
     const tokens = [];
-    for (const [all, digits, space, word] of text.slice(head.length).toLowerCase().matchAll(TOKEN)) {
+    const rest = text.slice(head.length).toLowerCase();
+    TOKEN.lastIndex = 0;
+    for (let found = apply(exec, TOKEN, [rest]); found !== null; found = apply(exec, TOKEN, [rest])) {
+      const [all, digits, space, word] = found;
       const kind = digits !== undefined ? "number" : space !== undefined ? " " : word !== undefined ? "word" : all;
       const value = digits === undefined ? all : Number(digits.replace(/^0+/, "").slice(0, 9));
       tokens.push({ kind, value, digits });
@@ -140,7 +148,8 @@
   return (given) => {
     const text = String(given);
     if (text.length > MOST) return NaN;
-    const iso = ISO.exec(text);
+    if (apply(exec, USUAL, [text]) !== null) return Native.parse(text);
+    const iso = apply(exec, ISO, [text]);
     const time = iso === null ? ofText(text) : ofIso(iso);
     return Math.abs(time) <= FURTHEST ? time : NaN;
   };

@@ -54,7 +54,7 @@
     #begun = false;
     constructor(label = "utf-8", options) {
       const { fatal = false, ignoreBOM = false } = options ?? {};
-      this.#encoding = native.encoding(`${label}`.toWellFormed().slice(0, 100));
+      this.#encoding = label === "utf-8" ? label : native.encoding(`${label}`.toWellFormed().slice(0, 100));
       if (this.#encoding === undefined) {
         throw new RangeError(
           `there is no encoding '${String(label).slice(0, 40)}': those of the web are, like utf-8, utf-16le, latin1 and gbk`,
