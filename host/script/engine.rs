@@ -229,6 +229,8 @@ fn compile<'js>(ctx: &Ctx<'js>, hooks: &Hooks, code: &Code) -> Result<Function<'
     let global = Array::new(ctx.clone()).map_err(nowhere)?;
     let still = Array::new(ctx.clone()).map_err(nowhere)?;
     for (index, module) in code.modules.iter().enumerate() {
+        // As runs do that compute for long.
+        std::thread::yield_now();
         let factory = factory(ctx, module).map_err(|_| Some(index))?;
         factories.set(index, factory).map_err(nowhere)?;
         imports.set(index, module.imports.clone()).map_err(nowhere)?;
