@@ -3,13 +3,15 @@
 
 const TIMERS: &str = "there are no timers here: use a 'sleep' step of a flow";
 const FILES: &str = "a plugin's code has no place on the disk: import what it needs";
+const ABORT: &str = "nothing runs beside a run that could be ended: a step has its timeout, and run.signal";
+const EVENTS: &str = "there are no events within a run: call a function, or publish with notify.publish";
 const WEAK: &str = "weak references would show when memory is reclaimed: use WeakMap";
 
 const BIG: &str =
     "nothing could stop what makes a BigInt of each long text that it is given: use an array of BigInts, or a DataView";
 
 /// Each with what to do without it.
-const ABSENT: [(&str, &str); 28] = [
+const ABSENT: [(&str, &str); 32] = [
     ("Intl", "there are no locales here: format in the client or with a library, or let toLocaleString group digits"),
     ("Temporal", "it is not there yet: use Date, or a library"),
     ("setTimeout", TIMERS),
@@ -33,6 +35,10 @@ const ABSENT: [(&str, &str); 28] = [
     ("document", "this is not a browser: there are no pages here"),
     ("localStorage", "this is not a browser: keep things in the store"),
     ("XMLHttpRequest", "calls to the outside belong in a script step of a flow, which has fetch"),
+    ("AbortController", ABORT),
+    ("AbortSignal", ABORT),
+    ("Event", EVENTS),
+    ("EventTarget", EVENTS),
     ("WeakRef", WEAK),
     ("FinalizationRegistry", WEAK),
     ("BigInt64Array", BIG),

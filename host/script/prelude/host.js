@@ -255,12 +255,22 @@
     }
     return value;
   };
+  const characters = (text) => {
+    const made = {};
+    for (let i = 0; i < text.length; i += 1) {
+      turn();
+      made[i] = text[i];
+    }
+    return made;
+  };
   const { tick } = {
     tick(items) {
       if (arguments.length === 0) return look();
       // A global that is not there.
       if (arguments.length === 2) throw new ReferenceError(items);
       if (arguments.length === 3) return assign(items, arguments[1], arguments[2]);
+      // `{ ...text }`, of which the engine copies nothing.
+      if (arguments.length === 4) return characters(items);
       if (typeof items === "bigint") return bounded(items);
       turn();
       if (typeof items === "string" ? items.length < 10_000 : !isArray(items) || !native.isPlainArray(items)) return items;
