@@ -243,24 +243,13 @@
     }
   }
   const { isArray } = Array;
-  const { iterator } = Symbol;
-  const values = Array.prototype[iterator];
-  // `object[Symbol.iterator] = value`, which what arrays inherit there would forbid.
-  const assign = (object, key, value) => {
-    const covers = typeof object === "object" && object !== null && key === iterator && object[key] === values;
-    if (covers && getOwnPropertyDescriptor(object, key) === undefined) {
-      defineProperty(object, key, { value, writable: true, enumerable: true, configurable: true });
-    } else {
-      object[key] = value;
-    }
-    return value;
-  };
   const { tick } = {
     tick(items) {
       if (arguments.length === 0) return look();
       // A global that is not there.
       if (arguments.length === 2) throw new ReferenceError(items);
-      if (arguments.length === 3) return assign(items, arguments[1], arguments[2]);
+      // An `import(…)` in a package.
+      if (arguments.length === 3) return Promise.reject(new TypeError(items));
       if (typeof items === "bigint") return bounded(items);
       turn();
       if (typeof items === "string" ? items.length < 10_000 : !isArray(items) || !native.isPlainArray(items)) return items;
@@ -312,7 +301,8 @@
           const again = factories[index](
             slots.length === 0 ? undefined : (slot) => load(slots[slot]), space, ownGlobal, tick,
           );
-          if (whole[index]) freeze(space);
+          // Nobody holds the namespace of a module that is kept: that it is frozen as well is for what nobody thought of.
+          if (whole[index] || still[index]) freeze(space);
           if (still[index]) {
             kept[index] = space;
             if (again !== undefined) rewind.push(again);
