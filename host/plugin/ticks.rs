@@ -6,8 +6,9 @@
 //! which gives how many ticks may go by after it: many while they are quick, none while they take long. One stands
 //! - in each loop, and at the beginning of each function that gives more than a constant: a built-in that calls it may
 //!   convert what it gives, which takes long where that is a huge BigInt or a text of many digits;
-//! - before `...` of what may have many members, before `==`, which makes a BigInt of a text, and before each element that
-//!   is given its value by `[a[0], a[1]] = …`;
+//! - before `...` of what may have many members, and before each element that is given its value by `[a[0], a[1]] = …`;
+//! - before `==`, before what compares with a BigInt, and before all names of an object are gone through: there it looks
+//!   each time, `__left = __tick()`;
 //! - before each so-manieth expression that makes or compares something: between two looks the heap grows by little.
 //!
 //! Patterns get a turn that the engine counts where it would look at the clock too seldom (see `pattern`).
@@ -63,28 +64,44 @@ struct Marker<'a> {
 }
 
 impl<'a> Marker<'a> {
+    fn left(&self, place: Span) -> SimpleAssignmentTarget<'a> {
+        SimpleAssignmentTarget::new_assignment_target_identifier(place, self.left, &self.ast)
+    }
+
     /// `__left-- || (__left = __tick())`; a run that is stopped by it is told to have been at `place`.
     fn tick(&mut self, place: Span) -> Expression<'a> {
-        self.ticks = true;
-        let ast = &self.ast;
-        let target = |at| SimpleAssignmentTarget::new_assignment_target_identifier(at, self.left, ast);
         // The printer leaves a place out that is the same as the last one: another one stands between.
         let other = Span::new(place.end.saturating_sub(1), place.end);
-        let spend = Expression::new_update_expression(SPAN, UpdateOperator::Decrement, false, target(other), ast);
+        let spent = self.left(other);
+        let spend = Expression::new_update_expression(SPAN, UpdateOperator::Decrement, false, spent, &self.ast);
+        let look = self.look(place);
+        Expression::new_logical_expression(SPAN, spend, LogicalOperator::Or, look, &self.ast)
+    }
+
+    /// `__left = __tick()`: a look whatever is left, before what takes long by itself where its operands are large.
+    fn look(&mut self, place: Span) -> Expression<'a> {
+        self.ticks = true;
         // An empty span would count as none.
         let place = Span::new(place.start, place.start + 1);
-        let callee = Expression::new_identifier(place, self.tick, ast);
-        let more = Expression::new_call_expression(place, callee, None, [], false, ast);
-        let assign = AssignmentOperator::Assign;
-        let refill =
-            Expression::new_assignment_expression(SPAN, assign, AssignmentTarget::from(target(SPAN)), more, ast);
-        Expression::new_logical_expression(SPAN, spend, LogicalOperator::Or, refill, ast)
+        let callee = Expression::new_identifier(place, self.tick, &self.ast);
+        let more = Expression::new_call_expression(place, callee, None, [], false, &self.ast);
+        let target = AssignmentTarget::from(self.left(SPAN));
+        Expression::new_assignment_expression(SPAN, AssignmentOperator::Assign, target, more, &self.ast)
     }
 
     fn count(&mut self, it: &mut Expression<'a>) {
+        let tick = self.tick(it.span());
+        self.behind(tick, it);
+    }
+
+    fn look_before(&mut self, it: &mut Expression<'a>) {
+        let look = self.look(it.span());
+        self.behind(look, it);
+    }
+
+    fn behind(&mut self, first: Expression<'a>, it: &mut Expression<'a>) {
         let operation = it.take_in(&self.allocator);
-        let tick = self.tick(operation.span());
-        *it = Expression::new_sequence_expression(operation.span(), [tick, operation], &self.ast);
+        *it = Expression::new_sequence_expression(operation.span(), [first, operation], &self.ast);
     }
 
     /// Puts a tick at the end of a row of expressions, if there is a place for it in this one.
@@ -301,7 +318,10 @@ impl<'a> VisitMut<'a> for Marker<'a> {
         };
         walk_mut::walk_expression(self, it);
         self.made += weight;
-        if self.made >= ROW && weight > 0 {
+        if weight >= ROW {
+            self.made = 0;
+            self.look_before(it);
+        } else if self.made >= ROW && weight > 0 {
             self.count_row(it);
         }
         if grows {
@@ -323,7 +343,7 @@ impl<'a> VisitMut<'a> for Marker<'a> {
         match it {
             ObjectPropertyKind::SpreadProperty(it) => {
                 walk_mut::walk_spread_element(self, it);
-                self.count(&mut it.argument);
+                self.look_before(&mut it.argument);
             }
             ObjectPropertyKind::ObjectProperty(it) => walk_mut::walk_object_property(self, it),
         }
@@ -379,7 +399,11 @@ impl<'a> VisitMut<'a> for Marker<'a> {
             Statement::WhileStatement(it) => self.each_turn(place, &mut it.body),
             Statement::DoWhileStatement(it) => self.each_turn(place, &mut it.body),
             Statement::ForStatement(it) => self.each_turn(place, &mut it.body),
-            Statement::ForInStatement(it) => self.each_turn(place, &mut it.body),
+            Statement::ForInStatement(it) => {
+                self.each_turn(place, &mut it.body);
+                // All names are put in order first.
+                self.look_before(&mut it.right);
+            }
             Statement::ForOfStatement(it) => self.each_turn(place, &mut it.body),
             _ => {}
         }

@@ -2,7 +2,7 @@
 // writes texts without a look at the clock. Evaluated as a part of the guards.
 (function (native, room) {
   "use strict";
-  const { look, turn, before } = room;
+  const { look, turn, longTurn, before } = room;
   const { apply, construct, ownKeys } = Reflect;
   const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf } = Object;
   return ({ replace, slow, small, light, patient, standIn }) => {
@@ -100,7 +100,7 @@
     const { assign } = Object;
     replace(Object, "assign", (original) => ({
       method(target, ...sources) {
-        turn();
+        longTurn();
         if (!isView(target)) return apply(original, this, [target, ...sources]);
         for (let i = 0; i < sources.length; i += 1) {
           const from = assign({}, sources[i]);
@@ -114,7 +114,7 @@
     }).method);
     replace(Object, "defineProperties", (original) => ({
       method(target, properties) {
-        turn();
+        longTurn();
         if (!isView(target)) return apply(original, this, [target, properties]);
         const from = assign({}, properties);
         for (const key of ownKeys(from)) {
