@@ -18,10 +18,11 @@
       if (typeof item === "string" && item.length > 1_000) look();
       else turn();
     };
+    // The engine takes all items first, and then makes numbers of them.
     function* numbers(items) {
       for (const item of items) {
         pause(item);
-        yield item;
+        yield +item;
       }
     }
     const countable = (items) => {

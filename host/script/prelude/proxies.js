@@ -30,6 +30,8 @@
           return list;
         },
       }.ownKeys;
+      // Scripts can get hold of it, and of a trap that all runs share (`Reflect.ownKeys`) there is one for all of them.
+      freeze(made);
       bounds.set(trap, made);
       bounds.set(made, made);
     }
@@ -48,23 +50,27 @@
       traps.set(this, { trap });
     },
   }, "ownKeys");
-  const known = new WeakMap();
+  freeze(read);
+  freeze(write);
+  const heirs = new WeakMap();
+  // Gives what stands for the handler: itself with that accessor, or what inherits from one that cannot be changed.
   const guarded = (handler) => {
     if (!isObject(handler)) return handler;
-    let made = known.get(handler);
-    if (made !== undefined) return made;
-    const own = native.isProxy(handler) ? undefined : getOwnPropertyDescriptor(handler, "ownKeys");
-    if (!native.isProxy(handler) && (own === undefined ? isExtensible(handler) : own.configurable && "value" in own)) {
+    const isProxy = native.isProxy(handler);
+    const own = isProxy ? undefined : getOwnPropertyDescriptor(handler, "ownKeys");
+    if (own?.get === read && !own.configurable) return handler;
+    if (!isProxy && (own === undefined ? isExtensible(handler) : own.configurable && "value" in own)) {
       if (own !== undefined) traps.set(handler, { trap: own.value });
       defineProperty(handler, "ownKeys", { get: read, set: write, enumerable: own?.enumerable ?? false, configurable: false });
-      made = handler;
-    } else {
-      // What cannot be changed is inherited from.
-      made = create(handler, { ownKeys: { get: () => bounded(handler.ownKeys) } });
-      if (!native.isProxy(handler)) freeze(made);
+      return handler;
     }
-    known.set(handler, made);
-    return made;
+    let heir = heirs.get(handler);
+    if (heir === undefined) {
+      heir = create(handler, { ownKeys: { get: () => bounded(handler.ownKeys) } });
+      if (!isProxy) freeze(heir);
+      heirs.set(handler, heir);
+    }
+    return heir;
   };
 
   const Native = Proxy;

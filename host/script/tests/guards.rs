@@ -97,6 +97,8 @@ fn keys_that_a_trap_gives_are_bounded() {
         "(() => { const a = {}, h = Object.create(a); new Proxy({}, a); const p = new Proxy({}, h); Object.setPrototypeOf(h, { ownKeys: () => many }); return p })()",
         "new Proxy({}, Object.freeze({ ownKeys: () => many }))",
         "new Proxy({}, { get ownKeys() { return () => many } })",
+        "(() => { const a = {}, h = {}; new Proxy({}, a); const { get, set } = Object.getOwnPropertyDescriptor(a, 'ownKeys'); Object.defineProperty(h, 'ownKeys', { get, set, configurable: true }); const p = new Proxy({}, h); Object.defineProperty(h, 'ownKeys', { value: () => many }); return p })()",
+        "(() => { const h = {}, p = new Proxy({}, h); try { Object.defineProperty(h, 'ownKeys', { value: () => many }) } catch {} try { delete h.ownKeys } catch {} h.ownKeys = () => many; return p })()",
         "new Proxy({}, new Proxy({}, { get: () => () => many, defineProperty: () => true }))",
         "new Proxy({}, { ownKeys: () => ({ length: 1e6 }) })",
         "Reflect.construct(Proxy, [{}, { ownKeys: () => many }])",
