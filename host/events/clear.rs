@@ -37,11 +37,7 @@ pub async fn clear(app: &Arc<App>) -> Result<usize, Failure> {
     cleared += blocking(forget).await??;
     loop {
         let db = app.host_db.clone();
-        let clear = move || {
-            Ok::<_, StoreError>(
-                db.clear_events(events, BATCH)? + db.clear_messages(messages, events.min(messages), BATCH)?,
-            )
-        };
+        let clear = move || Ok::<_, StoreError>(db.clear_events(events, BATCH)? + db.clear_messages(messages, BATCH)?);
         let batch = beside_others(blocking(clear)).await??;
         cleared += batch;
         if batch == 0 {

@@ -79,6 +79,7 @@ impl Passing {
         Self {
             id,
             message: Some(Message {
+                row: id,
                 event_id: event_id.clone(),
                 tenant: tenant.clone(),
                 topic: topic.clone(),

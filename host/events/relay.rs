@@ -61,9 +61,9 @@ pub(super) async fn relay(app: &Arc<App>, name: &str) -> Result<usize, Failure> 
     let (mut after, mut relayed, mut failed) = (0, 0, None);
     let mut behind = BTreeSet::new();
     loop {
-        let batch = waiting(app, name, after).await?;
+        let (batch, newest) = waiting(app, name, after).await?;
         let Some(last) = batch.last() else { break };
-        match pass_on(app, name, &batch, &mut behind).await {
+        match pass_on(app, name, &batch, newest, &mut behind).await {
             // From the beginning again: what had its number before these may have been committed since.
             Ok(()) => relayed += batch.len(),
             Err(failure) => {
@@ -104,18 +104,27 @@ async fn alone(app: &Arc<App>, name: &str) -> Result<Option<Alone>, Failure> {
     Ok(Some(Alone::default()))
 }
 
-async fn waiting(app: &Arc<App>, name: &str, after: i64) -> Result<Vec<Passing>, Failure> {
+/// What waits behind a row, and which row is the last one there.
+async fn waiting(app: &Arc<App>, name: &str, after: i64) -> Result<(Vec<Passing>, i64), Failure> {
     if name == HOST {
         let db = app.host_db.clone();
         let found = blocking(move || db.waiting_events(after, BATCH, BATCH_BYTES)).await??;
-        return Ok(found.into_iter().map(Passing::accepted).collect());
+        // Browsers hear nothing of these.
+        return Ok((found.into_iter().map(Passing::accepted).collect(), 0));
     }
-    let found = look(app, name, move |tx| outbox::waiting(tx, after, BATCH, BATCH_BYTES)).await?;
-    Ok(found.into_iter().flatten().map(|event| Passing::published(name, event)).collect())
+    let work = move |tx: &Tx| Ok((outbox::waiting(tx, after, BATCH, BATCH_BYTES)?, outbox::newest(tx)?));
+    let (found, newest) = look(app, name, work).await?.unwrap_or_default();
+    Ok((found.into_iter().map(|event| Passing::published(name, event)).collect(), newest))
 }
 
 /// `behind` are plugins that did not get an earlier event: they get none of these.
-async fn pass_on(app: &Arc<App>, name: &str, batch: &[Passing], behind: &mut BTreeSet<String>) -> Result<(), Failure> {
+async fn pass_on(
+    app: &Arc<App>,
+    name: &str,
+    batch: &[Passing],
+    newest: i64,
+    behind: &mut BTreeSet<String>,
+) -> Result<(), Failure> {
     let (mut arriving, mut all) = deliveries_of(app, batch).await?;
     for plugin in &*behind {
         if arriving.remove(plugin).is_some() {
@@ -134,8 +143,8 @@ async fn pass_on(app: &Arc<App>, name: &str, batch: &[Passing], behind: &mut BTr
     }
     let messages: Vec<Message> = batch.iter().filter_map(|event| event.message.clone()).collect();
     if !messages.is_empty() {
-        let (db, now) = (app.host_db.clone(), app.clock.now());
-        let last = blocking(move || db.note(&messages, now)).await??;
+        let (db, now, plugin) = (app.host_db.clone(), app.clock.now(), name.to_owned());
+        let last = blocking(move || db.note(&plugin, newest, &messages, now)).await??;
         app.events.heard.send_replace(last);
         app.stores.tell(&Notice::Heard);
     }
@@ -147,7 +156,7 @@ async fn pass_on(app: &Arc<App>, name: &str, batch: &[Passing], behind: &mut BTr
         blocking(move || db.mark_events_relayed(&ids, now)).await??;
     } else {
         change(app, name, move |tx| outbox::mark_relayed(tx, &ids, now)).await?;
-        app.host_db.relayed(batch.iter().filter(|event| event.message.is_some()).map(|event| event.event_id.clone()));
+        app.host_db.relayed(batch.iter().map(|event| event.event_id.as_str()));
     }
     crate::crash_point!("relay-after-mark");
     app.metrics.relayed(batch.len());

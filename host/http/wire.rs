@@ -100,7 +100,8 @@ const ENCODING: &[u8] = b"transfer-encoding:";
 impl Lines {
     /// Looks at bytes that came in, and spoils the head that has both headers, so that it is refused.
     fn look(&mut self, bytes: &mut [u8]) {
-        for byte in bytes {
+        let mut rest = bytes.iter_mut();
+        while let Some(byte) = rest.next() {
             match *byte {
                 b'\n' => {
                     if self.start.iter().all(|byte| *byte == b'\r') {
@@ -108,16 +109,23 @@ impl Lines {
                     }
                     self.start.clear();
                 }
-                // One byte more than the longer name tells a longer line from an empty one.
-                _ if self.start.len() > ENCODING.len() => {}
+                // One byte more than the longer name tells a longer line from an empty one. Of such a line only the end
+                // matters.
+                _ if self.start.len() > ENCODING.len() => {
+                    let ends = rest.as_slice().iter().position(|byte| *byte == b'\n');
+                    let Some(skipped) = ends.unwrap_or(rest.len()).checked_sub(1) else { continue };
+                    rest.nth(skipped);
+                }
                 other => {
                     self.start.push(other.to_ascii_lowercase());
-                    self.length |= self.start == LENGTH;
-                    self.encoding |= self.start == ENCODING;
-                    if other == b':' && self.length && self.encoding {
-                        self.both = true;
-                        // No name of a header holds this.
-                        *byte = 0;
+                    if other == b':' {
+                        self.length |= self.start == LENGTH;
+                        self.encoding |= self.start == ENCODING;
+                        if self.length && self.encoding {
+                            self.both = true;
+                            // No name of a header holds this.
+                            *byte = 0;
+                        }
                     }
                 }
             }

@@ -309,8 +309,7 @@ impl<'p> Bundler<'p> {
     }
 
     fn no_such_export(&self, target: usize, name: &str, specifier: &str) -> String {
-        let mut names = BTreeSet::new();
-        self.names(target, &mut HashSet::new(), &mut names);
+        let names = self.names_of(target);
         if name == "default" {
             return match names.first() {
                 Some(first) => format!(
@@ -369,6 +368,13 @@ impl<'p> Bundler<'p> {
             }
         }
         best
+    }
+
+    /// The names under which a module exports something.
+    pub(super) fn names_of(&self, index: usize) -> BTreeSet<String> {
+        let mut names = BTreeSet::new();
+        self.names(index, &mut HashSet::new(), &mut names);
+        names
     }
 
     /// GetExportedNames of the specification.

@@ -204,6 +204,12 @@ impl Bundler<'_> {
                 }
             }
         }
+        for index in whole {
+            // Through a namespace object all that it leads to can be held, from whichever module that is.
+            for name in self.names_of(*index) {
+                self.holds(*index, &name, &mut still);
+            }
+        }
         loop {
             let moved = |index: &usize| {
                 let mut targets = self.files[*index].slots.iter().flatten();

@@ -69,7 +69,7 @@ impl Engine {
         let state = Rc::new(State::default());
         // Before the realm is made: it ends in a loop where its memory does not suffice.
         let of = state.clone();
-        runtime.set_interrupt_handler(Some(Box::new(move || of.stopped().is_some())));
+        runtime.set_interrupt_handler(Some(Box::new(move || of.stopped_midway().is_some())));
         let hooks = context
             .with(|ctx| realm::build(&ctx, &state).catch(&ctx).map_err(|error| error.to_string()))
             .map_err(no_room)?;
@@ -229,6 +229,8 @@ fn compile<'js>(ctx: &Ctx<'js>, hooks: &Hooks, code: &Code) -> Result<Function<'
     let global = Array::new(ctx.clone()).map_err(nowhere)?;
     let still = Array::new(ctx.clone()).map_err(nowhere)?;
     for (index, module) in code.modules.iter().enumerate() {
+        // As runs do that compute for long.
+        std::thread::yield_now();
         let factory = factory(ctx, module).map_err(|_| Some(index))?;
         factories.set(index, factory).map_err(nowhere)?;
         imports.set(index, module.imports.clone()).map_err(nowhere)?;

@@ -133,6 +133,8 @@ impl Hooks {
 }
 
 fn script<'js>(ctx: &Ctx<'js>, name: &str, source: &str) -> JsResult<Function<'js>> {
+    // A realm takes some milliseconds, which others' short calls should not wait for.
+    std::thread::yield_now();
     let mut options = EvalOptions::default();
     options.filename = Some(format!("{PRELUDE}{name}"));
     ctx.eval_with_options(source, options)

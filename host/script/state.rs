@@ -46,6 +46,9 @@ const MOST_TURNS: i32 = 63;
 /// Added to what `budget` gives where the heap is to be looked at.
 const LOOK_AT_HEAP: i32 = 1024;
 
+/// How long a run keeps its processor before it lets other threads that wait for one go first.
+const OWN: Duration = Duration::from_micros(500);
+
 type Kept = Persistent<JsValue<'static>>;
 
 /// The run under way; between runs it is empty.
@@ -58,6 +61,8 @@ pub(super) struct State {
     stop: Cell<Option<Stop>>,
     /// When the script last asked for a budget, and what it was given.
     asked: Cell<(Option<Instant>, i32)>,
+    /// When the run last let others go first.
+    gave_way: Cell<Option<Instant>>,
     /// When the heap was last looked at.
     weighed: Cell<Option<Instant>>,
     calls: Cell<u32>,
@@ -88,6 +93,7 @@ impl State {
         self.hits.borrow_mut().clear();
         self.stop.set(None);
         self.asked.set((None, 0));
+        self.gave_way.set(Some(Instant::now()));
         self.weighed.set(Some(Instant::now()));
         self.began.set(Some(Instant::now()));
         self.deadline.set(Instant::now().checked_add(call.limits.time));
@@ -111,10 +117,20 @@ impl State {
         self.stop.get()
     }
 
+    /// The same, asked by a script on its way. One that computes for long gives way now and then: left to the operating
+    /// system, it would keep others' short calls waiting for some milliseconds each time they need a processor.
+    pub fn stopped_midway(&self) -> Option<Stop> {
+        if self.gave_way.get().is_some_and(|at| at.elapsed() >= OWN) {
+            std::thread::yield_now();
+            self.gave_way.set(Some(Instant::now()));
+        }
+        self.stopped()
+    }
+
     /// How many turns may go by until this is asked again: none where they prove to take long. Less than none where
     /// the run must stop.
     fn budget(&self) -> i32 {
-        if self.stopped().is_some() {
+        if self.stopped_midway().is_some() {
             return -1;
         }
         let now = Instant::now();

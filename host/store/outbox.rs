@@ -53,6 +53,12 @@ verbs! { outbox:
     /// When the database fails.
     pub fn waiting(tx, after: i64, limit: usize, bytes: usize) -> Vec<Outgoing>;
 
+    /// The last row of the outbox, whether it waits or not; 0 where there is none.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn newest(tx) -> i64;
+
     /// How many events wait for the relay.
     ///
     /// # Errors

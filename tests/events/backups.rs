@@ -45,3 +45,26 @@ fn restored_backup_loses_no_event_and_repeats_none() {
         assert!(missing.is_empty(), "in backup {round} and never heard: {missing:?}");
     }
 }
+
+#[test]
+fn events_of_a_file_that_is_put_back_are_not_heard_again() {
+    let folders = Folders::new(files(TALK));
+    let open = |name: &str| Connection::open(folders.data().join(name)).unwrap();
+    let heard = || column(&open("host.db"), "SELECT event_id FROM notifications");
+    let host = folders.dev();
+    load(&host, 0, 30, |_| {});
+    settle(&host);
+    assert!(host.terminate().success());
+    let before = heard().len();
+    // As a backup has them that was taken before they were relayed.
+    let waiting = open("say.db").execute("UPDATE _oncehost_events SET relayed_at = NULL", []).unwrap();
+    assert!(waiting > 0 && before >= waiting);
+    let host = folders.dev();
+    load(&host, 30, 60, |_| {});
+    settle(&host);
+    assert!(host.terminate().success());
+    let (heard, published) = (heard(), column(&open("say.db"), "SELECT event_id FROM _oncehost_events"));
+    let once: BTreeSet<&String> = heard.iter().collect();
+    assert_eq!(once.len(), heard.len(), "no message twice");
+    assert!(heard.len() > before && published.iter().all(|event| once.contains(event)));
+}

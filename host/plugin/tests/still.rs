@@ -80,6 +80,21 @@ fn module_stays_fresh_where_another_could_change_it() {
         "export { must as need } from './c.ts'",
     );
     assert_eq!(still(&[("a.ts", uses), ("b.ts", passes_on), ("c.ts", library)]), [false, false, false]);
+    for (uses, passes_on) in [
+        ("import * as b from './b.ts'; export function handle() { return b.must }", "export * from './c.ts'"),
+        (
+            "import * as b from './b.ts'; export function handle() { return b.need }",
+            "export { must as need } from './c.ts'",
+        ),
+        (
+            "import * as b from './b.ts'; export function handle() { return b }",
+            "import { must } from './c.ts'; export { must }",
+        ),
+        ("import { b } from './b.ts'; export function handle() { return b }", "export * as b from './c.ts'"),
+    ] {
+        let files = [("a.ts", uses), ("b.ts", passes_on), ("c.ts", library)];
+        assert_eq!(still(&files), [false, false, false], "{passes_on}");
+    }
     let (one, other) = (
         "import { g } from './b.ts'; export function handle() { return g() } export function f() {}",
         "import { f } from './a.ts'; export function g() { return f() }",

@@ -58,6 +58,8 @@ pub struct Subscribed {
 /// A message to be heard.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Message {
+    /// Its row in the outbox.
+    pub row: i64,
     pub event_id: String,
     pub tenant: String,
     pub topic: String,
@@ -174,20 +176,20 @@ impl HostDb {
         }
     }
 
-    /// Gives messages their positions, once for each event until that is [relayed](Self::relayed), and gives the last
-    /// position there is.
+    /// Gives messages of a plugin's events their positions, once for each event, and gives the last position there is.
+    /// `newest` is a row that the plugin's outbox had when these were taken from it, and the last one.
     ///
     /// # Errors
     /// When the database fails.
-    pub fn note(&self, messages: &[Message], now: Millis) -> Result<i64, StoreError> {
+    pub fn note(&self, plugin: &str, newest: i64, messages: &[Message], now: Millis) -> Result<i64, StoreError> {
         match self {
-            HostDb::Sqlite(db) => db.note(messages, now),
+            HostDb::Sqlite(db) => db.note(plugin, newest, messages, now),
             HostDb::Postgres(db) => db.note(messages, now),
         }
     }
 
-    /// Says that these events do not come again: it is on disk that they were relayed.
-    pub fn relayed(&self, event_ids: impl Iterator<Item = String>) {
+    /// Says that these events were relayed, which is on disk.
+    pub fn relayed<'a>(&self, event_ids: impl Iterator<Item = &'a str>) {
         match self {
             HostDb::Sqlite(db) => db.relayed(event_ids),
             // An index over all messages knows.
@@ -235,13 +237,13 @@ impl HostDb {
     }
 
     /// Forgets at most `batch` messages that were noted at or before `before`, the oldest first and never the newest of
-    /// all; gives how many. An event that waited for so long that it was noted at or before `long_ago` counts as a new one.
+    /// all; gives how many.
     ///
     /// # Errors
     /// When the database fails.
-    pub fn clear_messages(&self, before: Millis, long_ago: Millis, batch: usize) -> Result<usize, StoreError> {
+    pub fn clear_messages(&self, before: Millis, batch: usize) -> Result<usize, StoreError> {
         match self {
-            HostDb::Sqlite(db) => db.clear_messages(before, long_ago, batch),
+            HostDb::Sqlite(db) => db.clear_messages(before, batch),
             HostDb::Postgres(db) => db.clear_messages(before, batch),
         }
     }

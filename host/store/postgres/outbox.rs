@@ -73,6 +73,12 @@ pub fn waiting(tx: &Tx, after: i64, limit: usize, bytes: usize) -> Result<Vec<Ou
     Ok(up_to(found, bytes, |event| event.payload.len()))
 }
 
+/// The last row of the outbox, whether it waits or not; 0 where there is none.
+pub fn newest(tx: &Tx) -> Result<i64, StoreError> {
+    let found = tx.query(&format!("SELECT coalesce(max(id), 0) FROM {}", table(tx)), &[])?;
+    found.first().map_or(Ok(0), |row| get(row, 0))
+}
+
 /// How many events wait for the relay.
 pub fn count_waiting(tx: &Tx) -> Result<usize, StoreError> {
     let found = tx.query(&format!("SELECT count(*) FROM {} WHERE relayed_at IS NULL", table(tx)), &[])?;

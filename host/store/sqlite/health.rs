@@ -62,19 +62,23 @@ pub fn is_no_database(path: &Path) -> bool {
     matches!(head(path), Ok(None))
 }
 
-/// Files whose heads were read. With one that is closed, all locks go that this process has on it (POSIX, `fcntl`), those of
-/// its SQLite too: another process would take the database for one that nobody uses, and take its log away.
-static LOOKED_AT: Mutex<BTreeMap<PathBuf, File>> = Mutex::new(BTreeMap::new());
+/// Files whose heads were read, the last one under each name at its end. With one that is closed, all locks go that this
+/// process has on it (POSIX, `fcntl`), those of its SQLite too: another process would take the database for one that
+/// nobody uses, and take its log away. So none is, also where another one has its name now: it may come back.
+static LOOKED_AT: Mutex<BTreeMap<PathBuf, Vec<File>>> = Mutex::new(BTreeMap::new());
 
 /// The first bytes of a database; `None` where they are something else.
 fn head(path: &Path) -> io::Result<Option<[u8; HEAD]>> {
     let mut head = [0; HEAD];
     let mut files = LOOKED_AT.lock().unwrap_or_else(PoisonError::into_inner);
-    let is_kept = files.get(path).map(File::metadata).and_then(Result::ok).map(|kept| (kept.dev(), kept.ino()));
-    if is_kept != std::fs::metadata(path).ok().map(|there| (there.dev(), there.ino())) {
-        files.insert(path.to_owned(), File::open(path)?);
+    let there = std::fs::metadata(path)?;
+    let kept = files.entry(path.to_owned()).or_default();
+    let is_there = |file: &File| file.metadata().is_ok_and(|it| (it.dev(), it.ino()) == (there.dev(), there.ino()));
+    match kept.iter().position(is_there) {
+        Some(at) => kept[at..].rotate_left(1),
+        None => kept.push(File::open(path)?),
     }
-    let Some(file) = files.get(path) else { return Err(io::ErrorKind::NotFound.into()) };
+    let Some(file) = kept.last() else { return Err(io::ErrorKind::NotFound.into()) };
     match file.read_exact_at(&mut head, 0) {
         Err(error) if error.kind() != io::ErrorKind::UnexpectedEof => Err(error),
         read => Ok((read.is_ok() && head.starts_with(MAGIC)).then_some(head)),

@@ -1,12 +1,13 @@
 //! `DATA/host.db`: what belongs to no plugin.
 
+use std::collections::HashSet;
 use std::path::{Path, PathBuf};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::moving::refuse_marked;
-use super::{StoreError, fault, files, open_beside_writer, open_versioned, opening};
+use super::{StoreError, fault, files, open_beside_writer, open_versioned};
 use crate::clock::Millis;
 use crate::store::host_db::TokenRow;
 
@@ -17,12 +18,13 @@ mod placed;
 pub use placed::noted;
 
 /// Its tables, a step a version.
-pub(super) const TABLES: [&str; 5] = [
+pub(super) const TABLES: [&str; 6] = [
     include_str!("../../../schema/sqlite/host/0001_tokens.sql"),
     include_str!("../../../schema/sqlite/host/0002_events.sql"),
     include_str!("../../../schema/sqlite/host/0003_placed.sql"),
     include_str!("../../../schema/sqlite/host/0004_databases.sql"),
     include_str!("../../../schema/sqlite/host/0005_noted.sql"),
+    include_str!("../../../schema/sqlite/host/0006_heard.sql"),
 ];
 
 /// The host's own database. One connection writes; those who only listen have another, and never wait for a disk.
@@ -32,9 +34,8 @@ pub struct HostDb {
     writer: Mutex<Connection>,
     path: PathBuf,
     inode: u64,
-    /// Events of [`noted`](notifications) messages that do not come again. A process that ends loses them, and the clearing
-    /// forgets the rows.
-    relayed: Mutex<Vec<String>>,
+    /// Events whose messages were noted in this process, until they are relayed.
+    noted: Mutex<HashSet<String>>,
 }
 
 impl HostDb {
@@ -46,13 +47,9 @@ impl HostDb {
         let path = data.join("host.db");
         let writer = open_versioned(&path, &TABLES)?;
         refuse_marked(&writer, &path)?;
-        // Where nothing says which events may come again, since an older version or Postgres had them, all may.
-        let all = "INSERT INTO _oncehost_noted SELECT event_id, noted_at FROM notifications \
-                   WHERE NOT EXISTS (SELECT 1 FROM _oncehost_noted) ON CONFLICT DO NOTHING";
-        writer.execute_batch(all).map_err(|error| opening(&path, &error))?;
         let writer = Mutex::new(writer);
         let (reader, inode) = (Mutex::new(open_beside_writer(&path)?), files::inode(&path));
-        Ok(Self { writer, reader, path, inode, relayed: Mutex::default() })
+        Ok(Self { writer, reader, path, inode, noted: Mutex::default() })
     }
 
     fn lock(&self) -> Result<MutexGuard<'_, Connection>, StoreError> {

@@ -86,6 +86,18 @@ pub fn waiting(tx: &Tx, after: i64, limit: usize, bytes: usize) -> Result<Vec<Ou
     tx.with(|connection| read(connection).map_err(|error| fault(&error)))
 }
 
+/// The last row of the outbox, whether it waits or not; 0 where there is none.
+///
+/// # Errors
+/// When the database fails.
+pub fn newest(tx: &Tx) -> Result<i64, StoreError> {
+    let sql = "SELECT coalesce(max(id), 0) FROM _oncehost_events";
+    tx.with(|connection| {
+        let newest = connection.prepare_cached(sql).and_then(|mut it| it.query_row([], |row| row.get(0)));
+        newest.map_err(|error| fault(&error))
+    })
+}
+
 /// How many events wait for the relay.
 ///
 /// # Errors

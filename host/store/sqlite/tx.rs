@@ -329,4 +329,21 @@ mod tests {
         tx.commit().unwrap();
         assert_eq!(keys(&shared), 1);
     }
+
+    #[test]
+    fn statement_changes_more_than_its_journal_keeps_in_memory_and_is_undone_where_it_fails() {
+        let (_folder, shared) = after(0);
+        let rows = "CREATE TABLE t (n INTEGER NOT NULL CHECK (n < 3002), more BLOB); \
+                    WITH RECURSIVE c (n) AS (SELECT 1 UNION ALL SELECT n + 1 FROM c WHERE n < 3000) \
+                    INSERT INTO t SELECT n, zeroblob(3500) FROM c;";
+        shared.lock().execute_batch(rows).unwrap();
+        let sum = || -> i64 { shared.lock().query_row("SELECT sum(n) FROM t", [], |row| row.get(0)).unwrap() };
+        let tx = Tx::begin(&shared).unwrap();
+        tx.execute("UPDATE t SET n = n + 1").unwrap();
+        let once = sum();
+        assert!(tx.execute("UPDATE t SET n = n + 1").is_err());
+        assert_eq!((tx.fate(), sum()), (Fate::Open, once));
+        tx.commit().unwrap();
+        assert_eq!(once, 3000 * 3001 / 2 + 3000);
+    }
 }

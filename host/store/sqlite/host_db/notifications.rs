@@ -1,5 +1,6 @@
 //! What browsers hear: messages in `DATA/host.db`, whose positions are given when they commit.
 
+use std::collections::HashSet;
 use std::sync::PoisonError;
 
 use rusqlite::{OptionalExtension, params};
@@ -9,37 +10,74 @@ use crate::clock::Millis;
 use crate::store::host_db::{Message, Placed};
 use crate::store::sqlite::{StoreError, fault, rows};
 
+/// Events that are remembered as noted until they are relayed; of more, the messages are searched.
+const MOST_NOTED: usize = 1 << 16;
+
 impl HostDb {
-    /// Gives messages their positions, once for each event until that is [relayed](Self::relayed), and gives the last
-    /// position there is.
+    /// Gives messages of a plugin's events their positions, once for each event, and gives the last position there is.
+    ///
+    /// Whether an event has its message already is not asked of an index over all of them, which would take a page of the
+    /// disk for each: ids have no order. What comes behind the last row that was noted is new. What does not was noted
+    /// before its host ended, or comes again from a backup of the plugin's file; then all messages are searched.
     ///
     /// # Errors
     /// When the database fails.
-    pub fn note(&self, messages: &[Message], now: Millis) -> Result<i64, StoreError> {
-        let relayed = std::mem::take(&mut *self.relayed.lock().unwrap_or_else(PoisonError::into_inner));
-        self.write(|connection| {
-            let mut forget = connection.prepare_cached("DELETE FROM _oncehost_noted WHERE event_id = ?1")?;
-            for event_id in &relayed {
-                forget.execute([event_id])?;
-            }
-            let mut first = connection.prepare_cached(
-                "INSERT INTO _oncehost_noted (event_id, noted_at) VALUES (?1, ?2) ON CONFLICT DO NOTHING",
-            )?;
+    pub fn note(&self, plugin: &str, newest: i64, messages: &[Message], now: Millis) -> Result<i64, StoreError> {
+        let up_to = self.heard_up_to(plugin)?;
+        let doubtful = messages.iter().filter(|message| message.row <= up_to).map(|message| message.event_id.as_str());
+        let known = self.known(doubtful.collect())?;
+        let new: Vec<_> = messages.iter().filter(|message| !known.contains(&message.event_id)).collect();
+        let next = messages.iter().map(|message| message.row).fold(up_to.min(newest), i64::max);
+        let last = self.write(|connection| {
             let mut insert = connection.prepare_cached(
                 "INSERT INTO notifications (event_id, tenant, topic, message, noted_at) VALUES (?1, ?2, ?3, ?4, ?5)",
             )?;
-            for Message { event_id, tenant, topic, message } in messages {
-                if first.execute(params![event_id, now])? == 1 {
-                    insert.execute(params![event_id, tenant, topic, message, now])?;
-                }
+            for Message { event_id, tenant, topic, message, .. } in &new {
+                insert.execute(params![event_id, tenant, topic, message, now])?;
             }
+            connection
+                .prepare_cached(
+                    "INSERT INTO _oncehost_heard (plugin, up_to) VALUES (?1, ?2) \
+                     ON CONFLICT (plugin) DO UPDATE SET up_to = excluded.up_to",
+                )?
+                .execute(params![plugin, next])?;
             last(connection)
-        })
+        })?;
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        let room = MOST_NOTED.saturating_sub(noted.len());
+        noted.extend(messages.iter().take(room).map(|message| message.event_id.clone()));
+        Ok(last)
     }
 
-    /// Says that these events do not come again: it is on disk that they were relayed.
-    pub fn relayed(&self, event_ids: impl Iterator<Item = String>) {
-        self.relayed.lock().unwrap_or_else(PoisonError::into_inner).extend(event_ids);
+    /// The last row of a plugin's outbox that was noted; without one every row may have been.
+    fn heard_up_to(&self, plugin: &str) -> Result<i64, StoreError> {
+        self.reading()
+            .prepare_cached("SELECT up_to FROM _oncehost_heard WHERE plugin = ?1")
+            .and_then(|mut statement| statement.query_row([plugin], |row| row.get(0)).optional())
+            .map(|up_to| up_to.unwrap_or(i64::MAX))
+            .map_err(|error| fault(&error))
+    }
+
+    /// Those of these events that have a message.
+    fn known(&self, event_ids: Vec<&str>) -> Result<HashSet<String>, StoreError> {
+        let (mut known, unknown): (HashSet<String>, Vec<&str>) = {
+            let noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+            let (known, unknown): (Vec<&str>, Vec<&str>) = event_ids.into_iter().partition(|it| noted.contains(*it));
+            (known.into_iter().map(str::to_owned).collect(), unknown)
+        };
+        if !unknown.is_empty() {
+            let marks = vec!["?"; unknown.len()].join(", ");
+            let sql = format!("SELECT event_id FROM notifications WHERE event_id IN ({marks})");
+            let values: Vec<&dyn rusqlite::ToSql> = unknown.iter().map(|it| it as &dyn rusqlite::ToSql).collect();
+            known.extend(rows(&self.reading(), &sql, values.as_slice(), |row| row.get(0))?);
+        }
+        Ok(known)
+    }
+
+    /// Says that these events were relayed, which is on disk: they do not come again while this process lives.
+    pub fn relayed<'a>(&self, event_ids: impl Iterator<Item = &'a str>) {
+        let mut noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
+        event_ids.for_each(|event_id| _ = noted.remove(event_id));
     }
 
     /// The last position that was given; 0 before the first.
@@ -88,22 +126,17 @@ impl HostDb {
     }
 
     /// Forgets at most `batch` messages that were noted at or before `before`, the oldest first and never the newest of
-    /// all; gives how many. An event that waited for so long that it was noted at or before `long_ago` counts as a new one.
+    /// all; gives how many.
     ///
     /// # Errors
     /// When the database fails.
-    pub fn clear_messages(&self, before: Millis, long_ago: Millis, batch: usize) -> Result<usize, StoreError> {
+    pub fn clear_messages(&self, before: Millis, batch: usize) -> Result<usize, StoreError> {
         // Up to the first that is too young: what is kept has no holes.
         let sql = "DELETE FROM notifications WHERE position IN (SELECT position FROM notifications \
                    WHERE position < coalesce((SELECT min(position) FROM notifications WHERE noted_at > ?1), \
                    (SELECT max(position) FROM notifications)) ORDER BY position LIMIT ?2)";
-        // Most are those whose relaying a process did not live to tell.
-        let noted = "DELETE FROM _oncehost_noted WHERE event_id IN (SELECT event_id FROM _oncehost_noted WHERE noted_at <= ?1 LIMIT ?2)";
         let batch = i64::try_from(batch).unwrap_or(i64::MAX);
-        self.write(|connection| {
-            connection.execute(noted, params![long_ago, batch])?;
-            connection.execute(sql, params![before, batch])
-        })
+        self.write(|connection| connection.execute(sql, params![before, batch]))
     }
 }
 
@@ -119,37 +152,44 @@ fn last(connection: &rusqlite::Connection) -> rusqlite::Result<i64> {
 mod tests {
     use super::*;
 
-    fn message(event_id: &str) -> Message {
+    fn message(row: i64, event_id: &str) -> Message {
         let (tenant, topic) = ("t".to_owned(), "topic".to_owned());
-        Message { event_id: event_id.to_owned(), tenant, topic, message: "{}".to_owned() }
+        Message { row, event_id: event_id.to_owned(), tenant, topic, message: "{}".to_owned() }
     }
 
-    fn count(db: &HostDb, sql: &str) -> i64 {
-        db.reading().query_row(sql, [], |row| row.get(0)).unwrap()
+    /// Notes what the outbox has from this row on; gives how many messages there are.
+    fn note(db: &HostDb, from: i64, event_ids: &[&str]) -> i64 {
+        let messages: Vec<_> = (from..).zip(event_ids).map(|(row, it)| message(row, it)).collect();
+        let newest = messages.last().unwrap().row;
+        db.note("p", newest, &messages, 1).unwrap();
+        db.reading().query_row("SELECT count(*) FROM notifications", [], |row| row.get(0)).unwrap()
     }
 
     #[test]
-    fn event_that_comes_again_before_it_is_relayed_has_one_message() {
+    fn event_that_comes_again_has_one_message() {
         let folder = tempfile::tempdir().unwrap();
         let db = HostDb::open(folder.path()).unwrap();
-        assert_eq!(db.note(&[message("a"), message("b")], 1).unwrap(), 2);
+        assert_eq!(note(&db, 1, &["a", "b"]), 2);
+        assert_eq!(note(&db, 2, &["b", "c"]), 3, "in one process");
         drop(db);
         let db = HostDb::open(folder.path()).unwrap();
-        assert_eq!(db.note(&[message("b"), message("c")], 2).unwrap(), 3);
-        assert_eq!(count(&db, "SELECT count(*) FROM notifications"), 3);
+        assert_eq!(note(&db, 3, &["c", "d"]), 4, "after a crash");
+        db.relayed(["c", "d"].into_iter());
+        assert_eq!(note(&db, 3, &["c", "d"]), 4, "from a backup");
     }
 
     #[test]
-    fn what_is_relayed_leaves_nothing_but_its_message() {
+    fn outbox_that_is_put_back_goes_on_with_new_events() {
         let folder = tempfile::tempdir().unwrap();
         let db = HostDb::open(folder.path()).unwrap();
-        db.note(&[message("a"), message("b")], 1).unwrap();
-        db.relayed(["a".to_owned()].into_iter());
-        db.note(&[message("c")], 2).unwrap();
-        assert_eq!(count(&db, "SELECT count(*) FROM _oncehost_noted WHERE event_id IN ('b', 'c')"), 2);
-        assert_eq!(count(&db, "SELECT count(*) FROM _oncehost_noted"), 2);
-        db.clear_messages(0, 1, 9).unwrap();
-        assert_eq!(count(&db, "SELECT count(*) FROM _oncehost_noted"), 1, "whose end nobody told");
+        assert_eq!(note(&db, 1, &["a", "b", "c", "d"]), 4);
+        drop(db);
+        // A backup from when "b" was the newest one.
+        let db = HostDb::open(folder.path()).unwrap();
+        assert_eq!(note(&db, 2, &["b"]), 4);
+        assert_eq!(db.heard_up_to("p").unwrap(), 2);
+        assert_eq!(note(&db, 3, &["e", "f"]), 6);
+        assert_eq!(db.heard_up_to("other").unwrap(), i64::MAX);
     }
 
     #[test]
@@ -166,7 +206,7 @@ mod tests {
         drop(old);
         let db = HostDb::open(folder.path()).unwrap();
         assert_eq!(db.last_position().unwrap(), 41);
-        assert_eq!(db.note(&[message("a"), message("b")], 2).unwrap(), 42);
-        assert_eq!(db.event_at(41).unwrap().as_deref(), Some("a"));
+        assert_eq!(note(&db, 7, &["a", "b"]), 2);
+        assert_eq!((db.event_at(41).unwrap().as_deref(), db.last_position().unwrap()), (Some("a"), 42));
     }
 }
