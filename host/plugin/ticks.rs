@@ -7,8 +7,8 @@
 //! - in each loop, and at the beginning of each function that gives more than a constant: a built-in that calls it may
 //!   convert what it gives, which takes long where that is a huge BigInt or a text of many digits;
 //! - before `...` of what may have many members, and before each element that is given its value by `[a[0], a[1]] = …`;
-//! - before `==`, before what compares with a BigInt, and before all names of an object are gone through: there it looks
-//!   each time, `__left = __tick()`;
+//! - before `==`, before what compares with a BigInt, and before all names of an object are gone through by `for … in`,
+//!   `{ ...o }` or `{ ...rest } = o`: there it looks each time, `__left = __tick()`;
 //! - before each so-manieth expression that makes or compares something: between two looks the heap grows by little.
 //!
 //! Patterns get a turn that the engine counts where it would look at the clock too seldom (see `pattern`).
@@ -21,8 +21,9 @@
 use oxc::allocator::{Allocator, ArenaVec, TakeIn};
 use oxc::ast::ast::{
     Argument, ArrowFunctionBody, AssignmentOperator, AssignmentTarget, AssignmentTargetMaybeDefault, BinaryExpression,
-    BinaryOperator, Expression, FunctionBody, LogicalOperator, ObjectPropertyKind, Program, RegExpLiteral,
-    SimpleAssignmentTarget, SpreadElement, Statement, SwitchCase, UnaryOperator, UpdateOperator,
+    BinaryOperator, BindingPattern, Expression, FunctionBody, LogicalOperator, ObjectPattern, ObjectPropertyKind,
+    Program, RegExpLiteral, SimpleAssignmentTarget, SpreadElement, Statement, SwitchCase, UnaryOperator,
+    UpdateOperator, VariableDeclarator,
 };
 use oxc::ast::builder::AstBuilder;
 use oxc::ast_visit::{VisitMut, walk_mut};
@@ -47,7 +48,8 @@ const MEMBER: u32 = 2;
 /// Puts the ticks in; gives whether there are any.
 pub(super) fn mark<'a>(allocator: &'a Allocator, program: &mut Program<'a>, names: &Names) -> bool {
     let [left, tick, big] = [&names.left, &names.tick, &names.big].map(|name| allocator.alloc_str(name));
-    let mut marker = Marker { ast: AstBuilder::new(allocator), allocator, left, tick, big, ticks: false, made: 0 };
+    let mut marker =
+        Marker { ast: AstBuilder::new(allocator), allocator, left, tick, big, ticks: false, made: 0, gathers: false };
     marker.visit_program(program);
     marker.ticks
 }
@@ -61,6 +63,8 @@ struct Marker<'a> {
     ticks: bool,
     /// The weight of what is made between the last such tick and here.
     made: u32,
+    /// A pattern was met that takes all other properties of an object, `{ a, ...rest }`, for which nothing looks yet.
+    gathers: bool,
 }
 
 impl<'a> Marker<'a> {
@@ -141,14 +145,16 @@ impl<'a> Marker<'a> {
         *it = Expression::new_conditional_expression(SPAN, test, passed, kept(), ast);
     }
 
-    fn tick_statement(&mut self, place: Span) -> Statement<'a> {
-        let tick = self.tick(place);
+    /// A tick, or a look where a pattern before it takes all of an object.
+    fn tick_statement(&mut self, place: Span, gathers: bool) -> Statement<'a> {
+        let tick = if gathers { self.look(place) } else { self.tick(place) };
         Statement::new_expression_statement(SPAN, tick, &self.ast)
     }
 
     /// `{ tick; body }`
     fn each_turn(&mut self, place: Span, body: &mut Statement<'a>) {
-        let tick = self.tick_statement(place);
+        let gathers = std::mem::take(&mut self.gathers);
+        let tick = self.tick_statement(place, gathers);
         if let Statement::BlockStatement(block) = body {
             block.body.insert(0, tick);
             return;
@@ -236,6 +242,7 @@ fn weighs(expression: &Expression<'_>) -> u32 {
                 {
                     ROW / 8
                 }
+                AssignmentTarget::ObjectAssignmentTarget(ref to) if to.rest.is_some() => ROW,
                 _ => 0,
             },
             _ if is_number(&it.right) => 0,
@@ -375,20 +382,40 @@ impl<'a> VisitMut<'a> for Marker<'a> {
     }
 
     fn visit_function_body(&mut self, it: &mut FunctionBody<'a>) {
-        let idle = is_idle(it);
+        let gathers = std::mem::take(&mut self.gathers);
+        let idle = is_idle(it) && !gathers;
         walk_mut::walk_function_body(self, it);
         if !idle {
-            let tick = self.tick_statement(it.span);
+            let tick = self.tick_statement(it.span, gathers);
             it.statements.insert(0, tick);
         }
     }
 
     fn visit_arrow_function_body(&mut self, it: &mut ArrowFunctionBody<'a>) {
         let Some(expression) = it.as_expression_mut() else { return walk_mut::walk_arrow_function_body(self, it) };
+        let gathers = std::mem::take(&mut self.gathers);
         let idle = is_short(expression);
         self.visit_expression(expression);
-        if !idle {
+        if gathers {
+            self.look_before(expression);
+        } else if !idle {
             self.count(expression);
+        }
+    }
+
+    fn visit_object_pattern(&mut self, it: &mut ObjectPattern<'a>) {
+        walk_mut::walk_object_pattern(self, it);
+        self.gathers |= it.rest.is_some();
+    }
+
+    fn visit_variable_declarator(&mut self, it: &mut VariableDeclarator<'a>) {
+        walk_mut::walk_variable_declarator(self, it);
+        // A function or class has its name from an identifier before it.
+        if let Some(value) = &mut it.init
+            && !matches!(it.id, BindingPattern::BindingIdentifier(_))
+            && std::mem::take(&mut self.gathers)
+        {
+            self.look_before(value);
         }
     }
 
