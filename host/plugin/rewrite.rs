@@ -320,8 +320,8 @@ impl<'a> Rewriter<'a, '_> {
         Some(Expression::new_call_expression(identifier.span, callee, None, arguments, false, &self.ast))
     }
 
-    /// What stands in a package for `import.meta`, of which bundlers put `env` in, and for `import(…)`: a promise that is
-    /// rejected.
+    /// What stands in a package for `import.meta`, of which bundlers put `env` in, for `import(…)`, a promise that is
+    /// rejected, and for `eval`.
     fn elsewhere(&self, expression: &Expression<'a>) -> Option<Expression<'a>> {
         let text = match expression {
             _ if !self.package => return None,
@@ -329,6 +329,11 @@ impl<'a> Rewriter<'a, '_> {
             Expression::ImportExpression(_) => {
                 let why = serde_json::to_string(refuse::NO_DYNAMIC_IMPORT).unwrap_or_default();
                 format!("{}({why}, 0, 0)", self.names.tick)
+            }
+            // What makes no code of strings, and says so. Packages list it among the built-ins, and call it nowhere.
+            Expression::Identifier(it) if it.name == "eval" => {
+                self.absent(expression)?;
+                "(() => {}).constructor".to_owned()
             }
             _ => return None,
         };
@@ -360,8 +365,8 @@ impl VisitMut<'_> for At {
 
 impl<'a> VisitMut<'a> for Rewriter<'a, '_> {
     fn visit_expression(&mut self, it: &mut Expression<'a>) {
-        let own = self.imported(it).or_else(|| self.absent(it));
-        if let Some(value) = own.or_else(|| self.bundled(it)).or_else(|| self.elsewhere(it)) {
+        let told = self.imported(it).or_else(|| self.elsewhere(it)).or_else(|| self.absent(it));
+        if let Some(value) = told.or_else(|| self.bundled(it)) {
             *it = value;
             return;
         }

@@ -140,6 +140,18 @@ fn dynamic_import_of_a_package_fails_where_it_is_come_to() {
 }
 
 #[test]
+fn what_is_bundled_into_the_plugin_is_taken_as_a_package_is() {
+    let bundled =
+        "export const all = { '%eval%': eval, self, mode: process.env.NODE_ENV }\nexport const run = () => eval('1')";
+    let entry = "import { all, run } from './lib/pkg.js'\nexport const handle = () => { try { run() } catch (e: any) \
+                 { return [typeof all['%eval%'], all.self === globalThis, all.mode, e.message] } }";
+    let bundle = bundle_of(&plugin(entry, &[("lib/pkg.js", bundled)]), "a.ts");
+    assert_eq!(first_lines(&bundle), [""; 0]);
+    let gave = super::modules::run(bundle.code).unwrap();
+    assert!(gave.starts_with(r#"["function",true,"production","no code is made from strings here"#), "{gave}");
+}
+
+#[test]
 fn commonjs_is_refused_with_what_to_do() {
     let folder = plugin(
         "import old from 'old'\nimport older from 'older'\nold, older",
