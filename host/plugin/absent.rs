@@ -6,8 +6,9 @@ const FILES: &str = "a plugin's code has no place on the disk: import what it ne
 const OUTSIDE: &str = "calls to the outside belong in a script step of a flow, which has fetch";
 const BYTES: &str = "keep bytes in a Uint8Array";
 const OF_FETCH: &str = "fetch, which scripts of flow steps have, takes texts and plain objects";
-const EVENTS: &str = "this is not a browser: call functions, or publish with notify";
 const SHARED: &str = "a run has one thread: use ArrayBuffer and typed arrays";
+const ABORT: &str = "nothing runs beside a run that could be ended: a step has its timeout, and run.signal";
+const EVENTS: &str = "there are no events within a run: call a function, or publish with notify.publish";
 const WEAK: &str = "weak references would show when memory is reclaimed: use WeakMap";
 
 const BIG: &str =
@@ -44,8 +45,8 @@ const ABSENT: [(&str, &str); 46] = [
     ("Response", OF_FETCH),
     ("Headers", OF_FETCH),
     ("FormData", OF_FETCH),
-    ("AbortController", "a run ends at its limit, and a script step has run.signal"),
-    ("AbortSignal", "a run ends at its limit, and a script step has run.signal"),
+    ("AbortController", ABORT),
+    ("AbortSignal", ABORT),
     ("Blob", BYTES),
     ("File", BYTES),
     ("ReadableStream", BYTES),

@@ -2,6 +2,7 @@
 
 use serde_json::Value as Json;
 
+use super::pattern;
 use super::read::Reader;
 use super::{Action, InputSchema, KeyRule, Kind, Replay};
 use crate::suggest;
@@ -55,10 +56,18 @@ fn input(schema: &Reader<'_>) -> Option<InputSchema> {
         return None;
     }
     let mut sound = references_hold(schema);
+    let (_, misfits) = pattern::checkable(schema.value);
+    for misfit in &misfits {
+        sound = false;
+        place(schema, &misfit.pointer).fault(&misfit.why);
+    }
     // All that the language of schemas says against it, rather than the first thing.
     for error in jsonschema::draft202012::meta::validator().iter_errors(schema.value) {
         sound = false;
-        invalid(schema, error.instance_path().as_str(), &error);
+        let pointer = error.instance_path().as_str();
+        if !misfits.iter().any(|misfit| misfit.pointer == pointer) {
+            invalid(schema, pointer, &error);
+        }
     }
     if !sound {
         return None;
@@ -66,18 +75,21 @@ fn input(schema: &Reader<'_>) -> Option<InputSchema> {
     InputSchema::new(schema.value).map_err(|error| invalid(schema, error.schema_path().as_str(), &error)).ok()
 }
 
+/// A place within a schema.
+fn place<'v>(schema: &Reader<'v>, pointer: &str) -> Reader<'v> {
+    let steps = pointer.split('/').skip(1);
+    steps.fold(schema.again(), |at, step| at.step(&step.replace("~1", "/").replace("~0", "~")))
+}
+
 /// Notes what is wrong at a place within a schema.
 fn invalid(schema: &Reader<'_>, pointer: &str, error: &jsonschema::ValidationError<'_>) {
-    let mut at = schema.again();
-    for step in pointer.split('/').skip(1) {
-        at = at.step(&step.replace("~1", "/").replace("~0", "~"));
-    }
+    let at = place(schema, pointer);
     if pointer.ends_with("/type") {
         at.fault(format!("is no type of JSON Schema{}: {TYPES} or an array of some", near_type(at.value)));
     } else if pointer.contains("/pattern") && error.instance().is_string() {
         at.fault(
-            "is no pattern that an input can be checked with: write a regular expression of ECMA-262 as it would be with the \
-             flag `u`, such as \"^[a-z]+$\", and leave to the handler what cannot be said so",
+            "is no pattern that an input can be checked with: write a simpler one, and leave to the handler what cannot \
+             be said so",
         );
     } else {
         at.fault(format!("is no valid JSON Schema: {error}"));

@@ -190,7 +190,7 @@ impl InputSchema {
     /// Where it is no JSON Schema.
     pub fn new(source: &Json) -> Result<Self, Box<jsonschema::ValidationError<'static>>> {
         // Formats too: an author who writes `date-time` means it.
-        let validator = jsonschema::options().should_validate_formats(true).build(&pattern::checkable(source))?;
+        let validator = jsonschema::options().should_validate_formats(true).build(&pattern::checkable(source).0)?;
         Ok(Self { source: source.clone(), validator })
     }
 }

@@ -21,9 +21,9 @@
 use oxc::allocator::{Allocator, ArenaVec, TakeIn};
 use oxc::ast::ast::{
     Argument, ArrowFunctionBody, AssignmentOperator, AssignmentTarget, AssignmentTargetMaybeDefault, BinaryExpression,
-    BinaryOperator, BindingPattern, Expression, FunctionBody, LogicalOperator, ObjectPattern, ObjectPropertyKind,
-    Program, RegExpLiteral, SimpleAssignmentTarget, SpreadElement, Statement, SwitchCase, UnaryOperator,
-    UpdateOperator, VariableDeclarator,
+    BinaryOperator, BindingPattern, Expression, FunctionBody, LogicalOperator, NumberBase, ObjectPattern,
+    ObjectPropertyKind, Program, RegExpLiteral, SimpleAssignmentTarget, SpreadElement, Statement, SwitchCase,
+    UnaryOperator, UpdateOperator, VariableDeclarator,
 };
 use oxc::ast::builder::AstBuilder;
 use oxc::ast_visit::{VisitMut, walk_mut};
@@ -129,6 +129,27 @@ impl<'a> Marker<'a> {
 
     /// `typeof (__big = operation) === "bigint" ? __tick(__big) : __big`
     fn bound(&mut self, it: &mut Expression<'a>) {
+        self.pass(it, "bigint", 0);
+    }
+
+    /// The same with `"string"` and `__tick(__big, 0, 0, 0)` for what is spread into an object and may be a text: the engine
+    /// copies no characters of one.
+    fn spell(&mut self, it: &mut Expression<'a>) {
+        match it {
+            Expression::ParenthesizedExpression(it) => self.spell(&mut it.expression),
+            Expression::ConditionalExpression(it) => {
+                self.spell(&mut it.consequent);
+                self.spell(&mut it.alternate);
+            }
+            // A text on its left side is an empty one.
+            Expression::LogicalExpression(it) if it.operator == LogicalOperator::And => self.spell(&mut it.right),
+            other if is_object(other) => {}
+            other => self.pass(other, "string", 3),
+        }
+    }
+
+    /// Has what is of this type pass through the host's function, with so many arguments behind it.
+    fn pass(&mut self, it: &mut Expression<'a>, kind: &'a str, zeros: usize) {
         self.ticks = true;
         let operation = it.take_in(&self.allocator);
         let place = operation.span();
@@ -137,11 +158,15 @@ impl<'a> Marker<'a> {
         let target =
             AssignmentTarget::from(SimpleAssignmentTarget::new_assignment_target_identifier(SPAN, self.big, ast));
         let keep = Expression::new_assignment_expression(SPAN, AssignmentOperator::Assign, target, operation, ast);
-        let kind = Expression::new_unary_expression(SPAN, UnaryOperator::Typeof, keep, ast);
-        let bigint = Expression::new_string_literal(SPAN, "bigint", None, ast);
-        let test = Expression::new_binary_expression(SPAN, kind, BinaryOperator::StrictEquality, bigint, ast);
+        let kind_of = Expression::new_unary_expression(SPAN, UnaryOperator::Typeof, keep, ast);
+        let wanted = Expression::new_string_literal(SPAN, kind, None, ast);
+        let test = Expression::new_binary_expression(SPAN, kind_of, BinaryOperator::StrictEquality, wanted, ast);
         let callee = Expression::new_identifier(place, self.tick, ast);
-        let passed = Expression::new_call_expression(place, callee, None, [Argument::from(kept())], false, ast);
+        let zero = || Expression::new_numeric_literal(SPAN, 0.0, None, NumberBase::Decimal, ast);
+        let mut arguments = ArenaVec::with_capacity_in(zeros + 1, &self.allocator);
+        arguments.push(Argument::from(kept()));
+        arguments.extend((0..zeros).map(|_| Argument::from(zero())));
+        let passed = Expression::new_call_expression(place, callee, None, arguments, false, ast);
         *it = Expression::new_conditional_expression(SPAN, test, passed, kept(), ast);
     }
 
@@ -275,6 +300,19 @@ fn compares(it: &BinaryExpression<'_>) -> u32 {
     }
 }
 
+/// Whether it can only be an object, or nothing that has members.
+fn is_object(expression: &Expression<'_>) -> bool {
+    matches!(
+        expression,
+        Expression::ArrayExpression(_)
+            | Expression::ObjectExpression(_)
+            | Expression::NewExpression(_)
+            | Expression::NumericLiteral(_)
+            | Expression::BooleanLiteral(_)
+            | Expression::NullLiteral(_)
+    )
+}
+
 fn is_name(expression: &Expression<'_>) -> bool {
     matches!(expression, Expression::Identifier(_) | Expression::ThisExpression(_))
 }
@@ -350,6 +388,7 @@ impl<'a> VisitMut<'a> for Marker<'a> {
         match it {
             ObjectPropertyKind::SpreadProperty(it) => {
                 walk_mut::walk_spread_element(self, it);
+                self.spell(&mut it.argument);
                 self.look_before(&mut it.argument);
             }
             ObjectPropertyKind::ObjectProperty(it) => walk_mut::walk_object_property(self, it),

@@ -147,7 +147,8 @@ fn script<'js>(ctx: &Ctx<'js>, name: &str, source: &str) -> JsResult<Function<'j
 pub(super) fn build(ctx: &Ctx<'_>, state: &Rc<State>) -> JsResult<Hooks> {
     let natives = natives(ctx, state)?;
     let lockdown: Function<'_> = script(ctx, "lockdown", include_str!("prelude/lockdown.js"))?.call(())?;
-    let set_now: Function<'_> = script(ctx, "date", include_str!("prelude/date.js"))?.call((natives.clone(),))?;
+    let parse: Function<'_> = script(ctx, "instants", include_str!("prelude/instants.js"))?.call(())?;
+    let set_now: Function<'_> = script(ctx, "date", include_str!("prelude/date.js"))?.call((natives.clone(), parse))?;
     let room: Object<'_> = script(ctx, "room", include_str!("prelude/room.js"))?.call((natives.clone(),))?;
     let with_room = || (natives.clone(), room.clone());
     let log: Object<'_> = script(ctx, "console", include_str!("prelude/console.js"))?.call(with_room())?;
@@ -156,6 +157,7 @@ pub(super) fn build(ctx: &Ctx<'_>, state: &Rc<State>) -> JsResult<Hooks> {
     script(ctx, "locale", include_str!("prelude/locale.js"))?.call::<_, ()>(())?;
     super::web::add(ctx, &natives, state)?;
     script(ctx, "web", include_str!("prelude/web.js"))?.call::<_, ()>(with_room())?;
+    script(ctx, "clone", include_str!("prelude/clone.js"))?.call::<_, ()>(with_room())?;
     let tools: Object<'_> = hooks.get("tools")?;
     let step: Object<'_> = script(ctx, "step", include_str!("prelude/step.js"))?.call((natives.clone(), tools))?;
     let heavy: Object<'_> = script(ctx, "heavy", include_str!("prelude/heavy.js"))?.call(with_room())?;

@@ -5,11 +5,13 @@ use std::rc::Rc;
 
 use base64::Engine as _;
 use base64::engine::general_purpose::STANDARD;
-use rquickjs::prelude::Opt;
-use rquickjs::{Ctx, Function, Object, Result as JsResult};
+use encoding_rs::{CoderResult, Decoder, DecoderResult, Encoding, ISO_2022_JP};
+use rquickjs::prelude::{List, Opt};
+use rquickjs::{Ctx, Function, Object, Result as JsResult, Value as JsValue};
+use sha1::Sha1;
 use sha2::digest::DynDigest;
 use sha2::{Sha256, Sha384, Sha512};
-use url::{Position, Url};
+use url::{Position, Url, quirks};
 
 use super::state::State;
 
@@ -19,7 +21,13 @@ use super::state::State;
 /// Only when memory runs out.
 pub(super) fn add<'js>(ctx: &Ctx<'js>, natives: &Object<'js>, state: &Rc<State>) -> JsResult<()> {
     natives.set("encode", Function::new(ctx.clone(), |text: String| STANDARD.encode(text))?)?;
-    natives.set("decode", Function::new(ctx.clone(), decode)?)?;
+    natives.set("encoding", Function::new(ctx.clone(), |label: String| encoding(&label))?)?;
+    let decoded = |base64: String, name: String, strict: bool, bare: bool, more: bool| {
+        let encoding = Encoding::for_label(name.as_bytes())?;
+        Decoding { encoding, strict, bare }.piece(&STANDARD.decode(base64).ok()?, more).map(List)
+    };
+    natives.set("decode", Function::new(ctx.clone(), decoded)?)?;
+    natives.set("isProxy", Function::new(ctx.clone(), |value: JsValue<'js>| value.is_proxy())?)?;
     natives.set("parts", Function::new(ctx.clone(), |json: String| parts(&json))?)?;
     let hasher = RefCell::new(None);
     let piece = move |algorithm: String, base64: String, first: bool, last: bool| {
@@ -47,13 +55,65 @@ fn parts(json: &str) -> usize {
     json.bytes().map(weight).sum()
 }
 
-/// UTF-8 as text; faults become U+FFFD, or nothing is given if `strict`.
-fn decode(base64: String, strict: bool) -> Option<String> {
-    let bytes = STANDARD.decode(base64).ok()?;
-    match String::from_utf8(bytes) {
-        Ok(text) => Some(text),
-        Err(_) if strict => None,
-        Err(error) => Some(String::from_utf8_lossy(error.as_bytes()).into_owned()),
+/// The name of the encoding that the web knows by a label. One whose pieces depend on what came long before, as those of
+/// ISO-2022-JP, is not decoded.
+fn encoding(label: &str) -> Option<String> {
+    let found = Encoding::for_label_no_replacement(label.as_bytes()).filter(|it| *it != ISO_2022_JP)?;
+    Some(found.name().to_ascii_lowercase())
+}
+
+/// How bytes are read.
+struct Decoding {
+    encoding: &'static Encoding,
+    /// Faults end it; otherwise they become U+FFFD.
+    strict: bool,
+    /// A mark of the byte order at the beginning is left out.
+    bare: bool,
+}
+
+impl Decoding {
+    /// Bytes as text, and how many of the last ones belong to a character that what comes next completes, where `more` is
+    /// to come. `None` for faults that end it.
+    fn piece(&self, bytes: &[u8], more: bool) -> Option<(String, usize)> {
+        let mut decoder = self.decoder();
+        let text = self.text(&mut decoder, bytes, !more)?;
+        if !more || self.text(&mut decoder, &[], true).is_some_and(|rest| rest.is_empty()) {
+            return Some((text, 0));
+        }
+        // Without what is not complete it makes the same text.
+        let same = |left: &usize| {
+            let whole = bytes.len().checked_sub(*left).and_then(|end| bytes.get(..end));
+            whole.is_some_and(|whole| self.text(&mut self.decoder(), whole, true).as_ref() == Some(&text))
+        };
+        let left = (1..=3).find(same).unwrap_or_default();
+        Some((text, left))
+    }
+
+    fn decoder(&self) -> Decoder {
+        match self.bare {
+            true => self.encoding.new_decoder_with_bom_removal(),
+            false => self.encoding.new_decoder_without_bom_handling(),
+        }
+    }
+
+    fn text(&self, decoder: &mut Decoder, mut bytes: &[u8], last: bool) -> Option<String> {
+        let mut text = String::with_capacity(bytes.len().saturating_add(16));
+        loop {
+            let read = if self.strict {
+                match decoder.decode_to_string_without_replacement(bytes, &mut text, last) {
+                    (DecoderResult::InputEmpty, _) => return Some(text),
+                    (DecoderResult::Malformed(..), _) => return None,
+                    (DecoderResult::OutputFull, read) => read,
+                }
+            } else {
+                match decoder.decode_to_string(bytes, &mut text, last) {
+                    (CoderResult::InputEmpty, ..) => return Some(text),
+                    (CoderResult::OutputFull, read, _) => read,
+                }
+            };
+            bytes = &bytes[read..];
+            text.reserve(bytes.len().saturating_mul(2).saturating_add(16));
+        }
     }
 }
 
@@ -68,6 +128,7 @@ fn digest(
 ) -> Option<String> {
     if first {
         *hasher = Some(match algorithm {
+            "SHA-1" => Box::new(Sha1::default()),
             "SHA-256" => Box::new(Sha256::default()),
             "SHA-384" => Box::new(Sha384::default()),
             "SHA-512" => Box::new(Sha512::default()),
@@ -85,58 +146,59 @@ fn url(text: &str, base: Option<&str>, part: &str, value: &str) -> Option<Vec<St
         None => Url::parse(text).ok()?,
     };
     change(&mut url, part, value)?;
+    name_drive(&mut url);
     Some(vec![
         url.to_string(),
-        url.origin().ascii_serialization(),
-        format!("{}:", url.scheme()),
-        url.username().to_owned(),
-        url.password().unwrap_or_default().to_owned(),
-        url[Position::BeforeHost..Position::AfterPort].to_owned(),
-        url.host_str().unwrap_or_default().to_owned(),
-        url.port().map(|port| port.to_string()).unwrap_or_default(),
-        url.path().to_owned(),
-        marked('?', url.query()),
-        marked('#', url.fragment()),
+        quirks::origin(&url),
+        quirks::protocol(&url).to_owned(),
+        quirks::username(&url).to_owned(),
+        quirks::password(&url).to_owned(),
+        quirks::host(&url).to_owned(),
+        quirks::hostname(&url).to_owned(),
+        quirks::port(&url).to_owned(),
+        quirks::pathname(&url).to_owned(),
+        quirks::search(&url).to_owned(),
+        quirks::hash(&url).to_owned(),
     ])
 }
 
-/// Sets one part; `None` where the value does not fit, which leaves the URL as it was.
+/// Sets one part as the WHATWG says; `None` where the value does not fit, which leaves the URL as it was.
 fn change(url: &mut Url, part: &str, value: &str) -> Option<()> {
-    let bare = |mark| Some(value.strip_prefix(mark).unwrap_or(value)).filter(|rest| !rest.is_empty());
     match part {
         "" => {}
-        "href" => *url = Url::parse(value).ok()?,
-        "protocol" => url.set_scheme(value.split(':').next()?).ok()?,
-        "username" => url.set_username(value).ok()?,
-        "password" => url.set_password(Some(value).filter(|password| !password.is_empty())).ok()?,
-        "host" => {
-            let (host, port) = match value.rsplit_once(':') {
-                Some((host, port)) if !host.is_empty() && !port.contains(']') => (host, Some(port)),
-                _ => (value, None),
-            };
-            url.set_host(Some(host)).ok()?;
-            if let Some(port) = port {
-                url.set_port(Some(port.parse().ok()?)).ok()?;
-            }
+        "href" => quirks::set_href(url, value).ok()?,
+        "protocol" if is_file(url, value) => {
+            *url = Url::parse(&format!("file{}", &url[Position::AfterScheme..])).ok()?
         }
-        "hostname" => url.set_host(Some(value)).ok()?,
-        "port" if value.is_empty() => url.set_port(None).ok()?,
-        "port" => {
-            // What stands behind the digits does not count.
-            let digits = value.bytes().take_while(u8::is_ascii_digit).count();
-            url.set_port(Some(value[..digits].parse().ok()?)).ok()?;
-        }
-        "pathname" => url.set_path(value),
-        "search" => url.set_query(bare('?')),
-        "hash" => url.set_fragment(bare('#')),
+        "protocol" => quirks::set_protocol(url, value).ok()?,
+        "username" => quirks::set_username(url, value).ok()?,
+        "password" => quirks::set_password(url, value).ok()?,
+        "host" => quirks::set_host(url, value).ok()?,
+        "hostname" => quirks::set_hostname(url, value).ok()?,
+        "port" => quirks::set_port(url, value).ok()?,
+        "pathname" => quirks::set_pathname(url, value),
+        "search" => quirks::set_search(url, value),
+        "hash" => quirks::set_hash(url, value),
         _ => return None,
     }
     Some(())
 }
 
-fn marked(mark: char, part: Option<&str>) -> String {
-    match part {
-        Some(part) if !part.is_empty() => format!("{mark}{part}"),
-        _ => String::new(),
+/// Whether a protocol makes this one the address of a file, which the library does not do.
+fn is_file(url: &Url, protocol: &str) -> bool {
+    let scheme = protocol.split(':').next().unwrap_or_default();
+    let plain = url.port().is_none() && url.username().is_empty() && url.password().is_none();
+    scheme.eq_ignore_ascii_case("file") && plain && matches!(url.scheme(), "http" | "https" | "ws" | "wss" | "ftp")
+}
+
+/// `C|` at the beginning of a file's path is the name of a drive, as `C:` is; the library knows that only within paths.
+fn name_drive(url: &mut Url) {
+    let is_drive = match url.path().as_bytes() {
+        [b'/', letter, b'|'] | [b'/', letter, b'|', b'/', ..] => letter.is_ascii_alphabetic(),
+        _ => false,
+    };
+    if is_drive && url.scheme() == "file" {
+        let path = url.path().replacen('|', ":", 1);
+        url.set_path(&path);
     }
 }

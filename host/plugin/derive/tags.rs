@@ -3,6 +3,7 @@
 use serde_json::{Map, Value as Json, json};
 
 use super::combine::{both, close};
+use crate::plugin::pattern;
 use crate::suggest;
 
 /// What a comment says.
@@ -179,7 +180,11 @@ fn value(name: &str, kind: Value, text: &str) -> Result<Json, String> {
         },
         Value::Pattern => {
             let pattern = text.strip_prefix('/').and_then(|rest| rest.strip_suffix('/')).unwrap_or(text);
-            if pattern.is_empty() { Err(wrong("`@pattern ^[a-z]+$`")) } else { Ok(Json::from(pattern)) }
+            match pattern::checked(pattern) {
+                _ if pattern.is_empty() => Err(wrong("`@pattern ^[a-z]+$`")),
+                Ok(_) => Ok(Json::from(pattern)),
+                Err(why) => Err(format!("has the tag `@{name} {text}`, which {why}")),
+            }
         }
         Value::Text if text.is_empty() => Err(wrong(&format!("what it is after `@{name}`"))),
         Value::Text => Ok(Json::from(text)),

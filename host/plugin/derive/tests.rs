@@ -248,6 +248,7 @@ fn wrong_tags_leave_no_half_of_a_schema() {
         ("@minLength one", "write `@minLength 1`"),
         ("@minimum 1", "holds of numbers only"),
         ("@pattern", "write `@pattern ^[a-z]+$`"),
+        ("@pattern ^a++$", "which is no regular expression of ECMA-262"),
     ] {
         let why = refused(&format!("{{ /** {tag} */ name: string }}"), "");
         assert!(why.contains("`name`") && why.contains(want), "{tag}: {why}");

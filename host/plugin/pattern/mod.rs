@@ -16,10 +16,11 @@
 
 mod checked;
 mod cost;
+mod written;
 
 use std::ops::Range;
 
-pub use checked::checkable;
+pub use checked::{checkable, checked};
 use cost::{Atom, Cost, Frame, Kind};
 
 /// What is put before and behind an atom, so that each turn of it is counted. Both hold a part that matches always and

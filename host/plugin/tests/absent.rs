@@ -22,6 +22,7 @@ fn absent_global_says_the_way_out_at_its_place() {
         ("return setTimeout(() => {}, 5)", "'sleep' step", 10),
         ("return (eval as any)('1')", "no code is made from strings", 11),
         ("return process.env.HOME", "ctx.settings", 10),
+        ("return new AbortController().signal", "run.signal", 14),
         ("return { Buffer }", "use Uint8Array", 12),
         ("return typeof Intl.DateTimeFormat", "there are no locales here", 17),
     ] {

@@ -180,3 +180,23 @@ fn an_iterator_of_a_base_class_is_set_as_it_is_written() {
                   export function handle() { return [...new B() as any] }";
     gives(&[("a.ts", source)], "[7]");
 }
+
+#[test]
+fn a_text_is_spread_into_an_object_by_its_characters() {
+    gives(
+        &[(
+            "a.ts",
+            "export function handle() { const t: any = 'ab', none: any = null, o: any = { f: () => t, get g() { n += 1; return t } }; let n = 0; return [{ ...'ab' as any }, { ...t, b: 1 }, { ...(t && 'c' as any) }, { ...(none ? 1 : t) }, { ...(none ?? t) }, { ...('' && t) }, { ...none }, { ...undefined }, { ...5 as any }, { ...[1] }, { ...o.f() }, { ...(n++, t) }, { ...o.g }, n, { ...new String('x') }, { ...{ a: 1 } }, { ...'\u{1f600}' as any } [1].length] }",
+        )],
+        r#"[{"0":"a","1":"b"},{"0":"a","1":"b","b":1},{"0":"c"},{"0":"a","1":"b"},{"0":"a","1":"b"},{},{},{},{},{"0":1},{"0":"a","1":"b"},{"0":"a","1":"b"},{"0":"a","1":"b"},2,{"0":"x"},{"a":1},1]"#,
+    );
+}
+
+#[test]
+fn functions_do_not_show_what_was_put_in() {
+    let body = "class A { m(x: any) { for (;;) return [...x] } async q() { await 1 } *g() { yield 1 } } const o = { async *h(x: any) { yield x * 2 } }; return [handle, A, A.prototype.m, A.prototype.q, A.prototype.g, o.h, (x: any) => x + 1].map((f) => String(f).replace(/\\s+/g, ' '))";
+    gives(
+        &[("a.ts", &format!("export function handle() {{ {body} }}"))],
+        r#"["function handle() { [plugin code] }","class A { [plugin code] }","function m() { [plugin code] }","async function q() { [plugin code] }","function* g() { [plugin code] }","async function* h() { [plugin code] }","function () { [plugin code] }"]"#,
+    );
+}

@@ -1,31 +1,14 @@
 // One instant per run, in UTC, and seeded randomness. Gives the function that sets the instant.
-(function (native) {
+(function (native, parse) {
   "use strict";
   const Native = Date;
   const { prototype } = Native;
   const { apply, construct } = Reflect;
   const { defineProperty } = Object;
-  const { includes } = String.prototype;
   let instant = 0;
 
   const hidden = (target, name, value) =>
     defineProperty(target, name, { value, writable: true, enumerable: false, configurable: true });
-  // Text without a zone is UTC: the engine would take the machine's zone.
-  const zoned = /(?:Z|[+-]\d\d:?\d\d|\b(?:GMT|UTC?|[ECMP][SD]T))\s*(?:\(.*\))?$/i;
-  const parse = (text) => {
-    text = String(text);
-    if (text.length > 200) return NaN;
-    // The engine knows `T` and `Z` as capitals only.
-    if (apply(includes, text, ["t"]) || apply(includes, text, ["z"])) {
-      text = text.replace(/^([+-]?\d{4,6}(?:-\d\d){0,2})t/, "$1T").replace(/(\d)z$/, "$1Z");
-    }
-    if (zoned.test(text) || /^[+-]?\d{4,6}(?:-\d\d){0,2}$/.test(text)) {
-      const time = Native.parse(text);
-      return Number.isNaN(time) ? Native.parse(text.replace(/(\d)Z$/, "$1 UTC")) : time;
-    }
-    const iso = Native.parse(`${text}Z`);
-    return Number.isNaN(iso) ? Native.parse(`${text} UTC`) : iso;
-  };
   const argumentsOf = (parts) => {
     if (parts.length === 0) return [instant];
     if (parts.length > 1) return [apply(Native.UTC, undefined, parts)];

@@ -3,7 +3,7 @@
 (function (native, room, log) {
   "use strict";
   const { look, turn, isHuge, bounded } = room;
-  const { defineProperty, freeze, getOwnPropertyDescriptor, keys, getPrototypeOf } = Object;
+  const { defineProperty, freeze, keys, getPrototypeOf } = Object;
   const hidden = (target, name, value) =>
     defineProperty(target, name, { value, writable: true, enumerable: false, configurable: true });
 
@@ -243,6 +243,14 @@
     }
   }
   const { isArray } = Array;
+  const characters = (text) => {
+    const made = {};
+    for (let i = 0; i < text.length; i += 1) {
+      turn();
+      made[i] = text[i];
+    }
+    return made;
+  };
   const { tick } = {
     tick(items) {
       if (arguments.length === 0) return look();
@@ -250,6 +258,8 @@
       if (arguments.length === 2) throw new ReferenceError(items);
       // An `import(…)` in a package.
       if (arguments.length === 3) return Promise.reject(new TypeError(items));
+      // `{ ...text }`, of which the engine copies nothing.
+      if (arguments.length === 4) return characters(items);
       if (typeof items === "bigint") return bounded(items);
       turn();
       if (typeof items === "string" ? items.length < 10_000 : !isArray(items) || !native.isPlainArray(items)) return items;

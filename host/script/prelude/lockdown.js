@@ -65,14 +65,23 @@
     closed("GeneratorFunction", ClosedFunction, functionPrototypes[2]);
     closed("AsyncGeneratorFunction", ClosedFunction, functionPrototypes[3]);
 
-    // The host's own functions read as built-in ones do; libraries look at that. (All that is found is the host's.)
+    // No function is read: the compiler's additions are the host's, and so is the code of built-ins. Libraries look whether one
+    // is built in, a class, asynchronous, or a generator.
     const found = new Set();
     const { toString } = Function.prototype;
+    const { exec } = RegExp.prototype;
+    const { endsWith, slice } = String.prototype;
+    const KINDS = /^(?:(class)\b|(async )?(?:function ?)?(\*)?)/;
     const shown = {
       toString() {
-        return typeof this === "function" && found.has(this)
-          ? `function ${getOwnPropertyDescriptor(this, "name")?.value ?? ""}() {\n    [native code]\n}`
-          : apply(toString, this, []);
+        const text = apply(toString, this, []);
+        // No code can end so.
+        if (apply(endsWith, text, ["[native code]\n}"])) return text;
+        const own = !found.has(this);
+        const [, kind, asynchronous = "", star = ""] = apply(exec, KINDS, [own ? apply(slice, text, [0, 40]) : ""]);
+        const name = getOwnPropertyDescriptor(this, "name")?.value;
+        const head = `${kind ?? `${asynchronous}function${star}`} ${typeof name === "string" ? name : ""}`;
+        return `${head}${kind === undefined ? "()" : ""} {\n    [${own ? "plugin" : "native"} code]\n}`;
       },
     };
     defineProperty(Function.prototype, "toString", { value: shown.toString, writable: true, configurable: true });

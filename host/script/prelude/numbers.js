@@ -15,7 +15,7 @@
 
     // --- what they are made of --------------------------------------------------------------------------------
     const pause = (item) => {
-      if (typeof item === "string" && item.length > 1_000) look();
+      if (typeof item === "bigint" || (typeof item === "string" && item.length > 1_000)) look();
       else turn();
     };
     // The engine takes all items first, and then makes numbers of them.
@@ -200,7 +200,7 @@
       method(...args) {
         if (args.length > 100 && !light(args)) {
           for (let i = 0; i < args.length; i += 1) {
-            turn();
+            pause(args[i]);
             args[i] = convert(args[i]);
           }
         }

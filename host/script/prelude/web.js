@@ -42,21 +42,29 @@
       return { read, written };
     }
   }
+  // Bytes that are decoded at once.
+  const PIECE = 256 << 10;
   class TextDecoder {
+    #encoding;
     #fatal;
     #ignoreBOM;
-    #left = [];
+    // Bytes of a character that is not complete, from one piece to the next.
+    #left = new Uint8Array(0);
     // A mark of the byte order stands at the beginning of all that is decoded, not of each piece.
     #begun = false;
-    constructor(label = "utf-8", { fatal = false, ignoreBOM = false } = {}) {
-      if (!/^\s*(?:unicode-1-1-utf-8|utf-?8|unicode11utf8|unicode20utf8|x-unicode20utf8)\s*$/i.test(`${label}`)) {
-        throw new RangeError(`only utf-8 is decoded here, not ${String(label).slice(0, 40)}`);
+    constructor(label = "utf-8", options) {
+      const { fatal = false, ignoreBOM = false } = options ?? {};
+      this.#encoding = label === "utf-8" ? label : native.encoding(`${label}`.toWellFormed().slice(0, 100));
+      if (this.#encoding === undefined) {
+        throw new RangeError(
+          `there is no encoding '${String(label).slice(0, 40)}': those of the web are, like utf-8, utf-16le, latin1 and gbk`,
+        );
       }
       this.#fatal = Boolean(fatal);
       this.#ignoreBOM = Boolean(ignoreBOM);
     }
     get encoding() {
-      return "utf-8";
+      return this.#encoding;
     }
     get fatal() {
       return this.#fatal;
@@ -64,8 +72,9 @@
     get ignoreBOM() {
       return this.#ignoreBOM;
     }
-    decode(input, { stream = false } = {}) {
+    decode(input, options) {
       turn();
+      const { stream = false } = options ?? {};
       let bytes = viewed(input);
       before(bytes.length, 8);
       if (this.#left.length > 0) {
@@ -74,26 +83,27 @@
         all.set(bytes, this.#left.length);
         bytes = all;
       }
-      this.#left = [];
-      if (stream) {
-        // An unfinished character at the end waits for the next piece.
-        let start = bytes.length;
-        for (let back = 1; back <= 3 && back <= bytes.length; back += 1) {
-          const byte = bytes[bytes.length - back];
-          if (byte >= 0xc0) {
-            if (back < (byte >= 0xf0 ? 4 : byte >= 0xe0 ? 3 : 2)) start = bytes.length - back;
-            break;
-          }
-          if (byte < 0x80) break;
-        }
-        this.#left = Array.from(bytes.subarray(start));
-        bytes = bytes.subarray(0, start);
+      const begun = this.#begun;
+      this.#left = new Uint8Array(0);
+      this.#begun = false;
+      let text = "";
+      let at = 0;
+      for (let end = 0; end < bytes.length || end === 0; ) {
+        look();
+        end = Math.min(at + PIECE, bytes.length);
+        const bare = !this.#ignoreBOM && !begun && at === 0;
+        const more = Boolean(stream) || end < bytes.length;
+        const piece = native.decode(apply(toBase64, bytes.subarray(at, end), []), this.#encoding, this.#fatal, bare, more);
+        if (piece === undefined) throw new TypeError(`the bytes are not of the encoding ${this.#encoding}`);
+        text += piece[0];
+        at = end - piece[1];
+        if (end === 0) break;
       }
-      const text = native.decode(apply(toBase64, bytes, []), this.#fatal);
-      const marked = !this.#ignoreBOM && !this.#begun && text?.startsWith("\ufeff");
-      this.#begun = stream && (this.#begun || text !== "");
-      if (text === undefined) throw new TypeError("the bytes are not UTF-8");
-      return marked ? text.slice(1) : text;
+      if (stream) {
+        this.#left = bytes.slice(at);
+        this.#begun = begun || at > 0;
+      }
+      return text;
     }
   }
   const { atob, btoa } = {
@@ -143,7 +153,7 @@
         digest = native.digest(name.toUpperCase(), apply(toBase64, bytes.subarray(at, at + piece), []), at === 0, last);
         if (digest === undefined) break;
       }
-      if (digest === undefined) fail("NotSupportedError", `digest: SHA-256, SHA-384 and SHA-512 are there, not ${name.slice(0, 40)}`);
+      if (digest === undefined) fail("NotSupportedError", `digest: SHA-1, SHA-256, SHA-384 and SHA-512 are there, not ${name.slice(0, 40)}`);
       return fromBase64(digest).buffer;
     },
   };
@@ -176,6 +186,7 @@
       c === "%20" ? "+" : `%${c.charCodeAt(0).toString(16).toUpperCase()}`,
     );
   const unescapeText = (text) => {
+    if (!text.includes("%")) return text.replaceAll("+", " ").toWellFormed();
     const bytes = [];
     const raw = new TextEncoder().encode(text.replaceAll("+", " "));
     for (let at = 0; at < raw.length; at += 1) {
@@ -190,23 +201,29 @@
     }
     return new TextDecoder("utf-8", { ignoreBOM: true }).decode(Uint8Array.from(bytes));
   };
+  const given = (all, wanted, name, what) => {
+    if (all.length < wanted) throw new TypeError(`${name} takes ${what}`);
+  };
+  // The first is always there; of the others `undefined` stays.
+  const texts = (first, ...rest) => {
+    const textOf = (value) => `${value}`.toWellFormed();
+    return [textOf(first), ...rest.map((value) => (value === undefined ? value : textOf(value)))];
+  };
   let follow, renew;
   class URLSearchParams {
     #pairs = [];
     #changed;
     constructor(init = "") {
-      if (typeof init === "object" && init !== null) {
-        if (typeof init[Symbol.iterator] === "function") {
-          for (const pair of init) {
-            const [name, value, ...more] = pair;
-            if (value === undefined || more.length > 0) throw new TypeError("each pair is [name, value]");
-            this.#pairs.push([`${name}`.toWellFormed(), `${value}`.toWellFormed()]);
-          }
-        } else {
-          for (const name of keys(init)) this.#pairs.push([name.toWellFormed(), `${init[name]}`.toWellFormed()]);
-        }
-      } else {
+      if ((typeof init !== "object" && typeof init !== "function") || init === null) {
         this.#read(`${init}`.replace(/^\?/, ""));
+      } else if (init[Symbol.iterator] === undefined || init[Symbol.iterator] === null) {
+        for (const name of keys(init)) this.#add(name, init[name]);
+      } else {
+        for (const pair of init) {
+          const parts = typeof pair === "object" && pair !== null ? [...pair] : [];
+          if (parts.length !== 2) throw new TypeError("URLSearchParams takes pairs, [name, value]");
+          this.#add(parts[0], parts[1]);
+        }
       }
     }
     static {
@@ -232,31 +249,50 @@
     #tell() {
       this.#changed?.(this.toString());
     }
+    #add(name, value) {
+      turn();
+      this.#pairs.push([`${name}`.toWellFormed(), `${value}`.toWellFormed()]);
+    }
     get size() {
       return this.#pairs.length;
     }
     append(name, value) {
-      this.#pairs.push([`${name}`.toWellFormed(), `${value}`.toWellFormed()]);
+      given(arguments, 2, "append", "a name and a value");
+      this.#add(name, value);
       this.#tell();
     }
     delete(name, value) {
-      this.#pairs = this.#pairs.filter(([n, v]) => n !== `${name}` || (value !== undefined && v !== `${value}`));
+      given(arguments, 1, "delete", "a name");
+      [name, value] = texts(name, value);
+      this.#pairs = this.#pairs.filter(([n, v]) => n !== name || (value !== undefined && v !== value));
       this.#tell();
     }
     get(name) {
-      return this.#pairs.find(([n]) => n === `${name}`)?.[1] ?? null;
+      given(arguments, 1, "get", "a name");
+      [name] = texts(name);
+      return this.#pairs.find(([n]) => n === name)?.[1] ?? null;
     }
     getAll(name) {
-      return this.#pairs.filter(([n]) => n === `${name}`).map(([, value]) => value);
+      given(arguments, 1, "getAll", "a name");
+      [name] = texts(name);
+      return this.#pairs.filter(([n]) => n === name).map(([, value]) => value);
     }
     has(name, value) {
-      return this.#pairs.some(([n, v]) => n === `${name}` && (value === undefined || v === `${value}`));
+      given(arguments, 1, "has", "a name");
+      [name, value] = texts(name, value);
+      return this.#pairs.some(([n, v]) => n === name && (value === undefined || v === value));
     }
     set(name, value) {
-      const at = this.#pairs.findIndex(([n]) => n === `${name}`);
-      if (at < 0) return this.append(name, value);
-      this.#pairs = this.#pairs.filter(([n], index) => n !== `${name}` || index === at);
-      this.#pairs[at][1] = `${value}`.toWellFormed();
+      given(arguments, 2, "set", "a name and a value");
+      [name] = texts(name);
+      value = `${value}`.toWellFormed();
+      const at = this.#pairs.findIndex(([n]) => n === name);
+      if (at < 0) {
+        this.#add(name, value);
+      } else {
+        this.#pairs = this.#pairs.filter(([n], index) => n !== name || index === at);
+        this.#pairs[at] = [name, value];
+      }
       this.#tell();
     }
     sort() {
@@ -264,31 +300,34 @@
       this.#tell();
     }
     forEach(visit, that) {
-      for (const [name, value] of this.#pairs) apply(visit, that, [value, name, this]);
+      if (typeof visit !== "function") throw new TypeError("forEach takes a function");
+      for (let i = 0; i < this.#pairs.length; i += 1) {
+        const [name, value] = this.#pairs[i];
+        apply(visit, that, [value, name, this]);
+      }
     }
+    // They go through what is there when they come to it, as those of a Map do.
     *entries() {
-      for (const [name, value] of this.#pairs) yield [name, value];
+      for (let i = 0; i < this.#pairs.length; i += 1) yield [...this.#pairs[i]];
     }
     *keys() {
-      for (const [name] of this.#pairs) yield name;
+      for (let i = 0; i < this.#pairs.length; i += 1) yield this.#pairs[i][0];
     }
     *values() {
-      for (const [, value] of this.#pairs) yield value;
-    }
-    [Symbol.iterator]() {
-      return this.entries();
+      for (let i = 0; i < this.#pairs.length; i += 1) yield this.#pairs[i][1];
     }
     toString() {
       return this.#pairs.map(([name, value]) => `${encode(name)}=${encode(value)}`).join("&");
     }
   }
+  hidden(URLSearchParams.prototype, Symbol.iterator, URLSearchParams.prototype.entries);
   // Parsing takes the longer the more there is of it, and cannot be interrupted.
   const mostOfUrl = 64 << 10;
   const parsed = (url, base, part, value) => {
     turn();
-    const texts = [url, base, value].map((text) => (text === undefined ? text : `${text}`.toWellFormed()));
-    if (texts.some((text) => text?.length > mostOfUrl)) throw new TypeError(`a URL is at most ${mostOfUrl} characters long`);
-    return native.url(texts[0], texts[1], part, texts[2]);
+    const all = texts(url, base, value);
+    if (all.some((text) => text?.length > mostOfUrl)) throw new TypeError(`a URL is at most ${mostOfUrl} characters long`);
+    return native.url(all[0], all[1], part, all[2]);
   };
   class URL {
     #parts;
@@ -316,7 +355,7 @@
             return this.#parts[index];
           },
           set(value) {
-            const parts = parsed(this.#parts[0], undefined, name, value);
+            const parts = parsed(this.#parts[0], undefined, name, `${value}`);
             if (parts === undefined) {
               if (name === "href") throw new TypeError(`'${String(value).slice(0, 200)}' is not a URL`);
               return;
@@ -342,71 +381,7 @@
     }
   }
 
-  // --- structuredClone ----------------------------------------------------------------------------------------
-  const errors = [Error, EvalError, RangeError, ReferenceError, SyntaxError, TypeError, URIError];
-  const clone = (value, seen) => {
-    turn();
-    if (typeof value === "function" || typeof value === "symbol") {
-      fail("DataCloneError", `a ${typeof value} cannot be cloned`);
-    }
-    if (typeof value !== "object" || value === null) return value;
-    const known = seen.get(value);
-    if (known !== undefined) return known;
-    const keep = (made) => {
-      seen.set(value, made);
-      return made;
-    };
-    if (Array.isArray(value)) {
-      const made = keep([]);
-      made.length = value.length;
-      for (const key of keys(value)) made[key] = clone(value[key], seen);
-      return made;
-    }
-    if (value instanceof Date) return keep(new Date(value.getTime()));
-    if (value instanceof RegExp) return keep(new RegExp(value.source, value.flags));
-    if (value instanceof ArrayBuffer) return keep(value.slice(0));
-    if (value instanceof DataView) return keep(new DataView(clone(value.buffer, seen), value.byteOffset, value.byteLength));
-    if (ArrayBuffer.isView(value)) {
-      const Kind = globalThis[apply(tag, value, [])];
-      return keep(new Kind(clone(value.buffer, seen), value.byteOffset, value.length));
-    }
-    if (value instanceof Map) {
-      const made = keep(new Map());
-      for (const [key, item] of [...value]) made.set(clone(key, seen), clone(item, seen));
-      return made;
-    }
-    if (value instanceof Set) {
-      const made = keep(new Set());
-      for (const item of [...value]) made.add(clone(item, seen));
-      return made;
-    }
-    if (value instanceof Error) {
-      const Kind = errors.find((kind) => kind.name === value.name) ?? Error;
-      const made = keep(new Kind(String(value.message)));
-      hidden(made, "stack", String(value.stack));
-      if ("cause" in value) hidden(made, "cause", clone(value.cause, seen));
-      return made;
-    }
-    for (const Box of [Number, String, Boolean, BigInt]) {
-      if (value instanceof Box) return keep(Object(value.valueOf()));
-    }
-    if (value instanceof Promise || value instanceof WeakMap || value instanceof WeakSet) {
-      fail("DataCloneError", "this object cannot be cloned");
-    }
-    const made = keep({});
-    for (const key of keys(value)) {
-      defineProperty(made, key, { value: clone(value[key], seen), writable: true, enumerable: true, configurable: true });
-    }
-    return made;
-  };
-  const { structuredClone } = {
-    structuredClone(value, options) {
-      if (options?.transfer?.length > 0) fail("DataCloneError", "nothing is transferred here: there is no other thread");
-      return clone(value, new Map());
-    },
-  };
-
-  const globals = { URL, URLSearchParams, TextEncoder, TextDecoder, structuredClone, atob, btoa, crypto };
+  const globals = { URL, URLSearchParams, TextEncoder, TextDecoder, atob, btoa, crypto };
   for (const name of keys(globals)) hidden(globalThis, name, globals[name]);
   for (const kind of [URL, URLSearchParams, TextEncoder, TextDecoder]) {
     defineProperty(kind.prototype, Symbol.toStringTag, { value: kind.name, configurable: true });
