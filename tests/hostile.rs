@@ -1,7 +1,7 @@
 //! Scripts that loop, leak, lie or break in, through the whole host: each is answered clearly and in bounded time,
 //! leaves nothing behind, and the others go on (spec, G3, G9 and G10).
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::process::Stdio;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -19,6 +19,13 @@ const SCHEMA: &str = "CREATE TABLE mark (id TEXT PRIMARY KEY);\nCREATE TABLE t (
 const NEIGHBOUR: &str = "export function handle(input: { id: string }) {\n  const r = store.createIfAbsent('mark', { id: input.id }, ['id'])\n  if (!r.ok) throw r.error\n  return r.data.created\n}";
 /// The next call must work within this.
 const SOON: Duration = Duration::from_secs(2);
+/// Limits of the two plugins: in the second one something else runs out first, also on a busy machine.
+const LIMITS: [(&str, &str, Duration); 2] =
+    [("quick", "100ms", Duration::from_millis(100)), ("slow", "60s", Duration::from_secs(60))];
+/// What the watchdog gives a run beyond its limit.
+const GRACE: Duration = Duration::from_millis(500);
+/// How often something is asked again for which a busy machine had no time.
+const TRIES: usize = 20;
 
 struct Snippet {
     expected: &'static str,
@@ -101,16 +108,61 @@ fn clear(expected: &str, answer: &Answer) -> bool {
     error == "LIMIT" && detail.contains(named) && detail.len() <= 20_000
 }
 
+/// How long each thread that writes for a plugin has had a processor.
+fn writers(host: &Process, plugin: &str) -> BTreeMap<String, Duration> {
+    let name = format!("write {plugin}");
+    let tasks = fs::read_dir(format!("/proc/{}/task", host.id())).unwrap().flatten();
+    let of_task = |task: fs::DirEntry| {
+        let read = |file: &str| fs::read_to_string(task.path().join(file)).ok();
+        let nanos: u64 = read("schedstat")?.split_whitespace().next()?.parse().ok()?;
+        (read("comm")?.trim() == name)
+            .then(|| (task.file_name().to_string_lossy().into_owned(), Duration::from_nanos(nanos)))
+    };
+    tasks.filter_map(of_task).collect()
+}
+
+/// Whether the run of a thread that was given up ends within its limit all the same, in the time that it had a processor:
+/// on a busy machine that is a part of what goes by. `before`: the plugin's threads before the call.
+fn ends_by_itself(host: &Process, plugin: &str, before: &BTreeMap<String, Duration>) -> bool {
+    let limit = LIMITS.iter().find(|(name, ..)| *name == plugin).map_or(GRACE, |(.., limit)| *limit + GRACE);
+    loop {
+        let now = writers(host, plugin);
+        let left: Vec<_> = before.iter().filter_map(|(id, had)| Some(now.get(id)?.saturating_sub(*had))).collect();
+        if left.is_empty() {
+            return true;
+        }
+        if left.iter().any(|had| *had > limit) {
+            return false;
+        }
+        assert_eq!(host.get("/healthz").status, 200);
+    }
+}
+
+/// Calls until there is another answer than that a busy machine had no time for it.
+fn patiently(call: impl Fn() -> Answer) -> Answer {
+    let late = |answer: &Answer| {
+        answer.status != 200 && (answer.body.contains("limits.handler") || answer.error() == "UNAVAILABLE")
+    };
+    (1..TRIES).map(|_| call()).find(|answer| !late(answer)).unwrap_or_else(&call)
+}
+
 /// Calls one snippet, and then again with the same key where it left no record. Gives what is wrong.
 fn try_out(host: &Process, snippet: &Snippet, pass: usize) -> Option<String> {
     let key = format!("{}-{pass}", snippet.action);
-    let mut answer = host.post(snippet.plugin, &snippet.action, &key, "{}");
+    let answer = (0..TRIES).find_map(|_| {
+        let before = writers(host, snippet.plugin);
+        let answer = host.post(snippet.plugin, &snippet.action, &key, "{}");
+        let again = if answer.body.contains("given up") {
+            ends_by_itself(host, snippet.plugin, &before)
+        } else {
+            answer.status == 503
+        };
+        (!again).then_some(answer)
+    });
+    // Each time there was no processor for it: what it would end with does not show on this machine.
+    let answer = answer?;
     if answer.body.contains("given up") {
-        // The machine may have had no time for this thread; a guard that is missing is missing again.
-        answer = host.post(snippet.plugin, &snippet.action, &key, "{}");
-        if answer.body.contains("given up") {
-            return Some(format!("only the watchdog ended {}", snippet.body));
-        }
+        return Some(format!("only the watchdog ended {}", snippet.body));
     }
     if !clear(snippet.expected, &answer) {
         return Some(format!("{}: {}\n    {} {}", snippet.expected, snippet.body, answer.status, answer.body));
@@ -118,12 +170,8 @@ fn try_out(host: &Process, snippet: &Snippet, pass: usize) -> Option<String> {
     let (key, body) =
         if answer.status == 200 { (format!("{key}+"), r#"{"again":true}"#) } else { (key, r#"{"again":true}"#) };
     let began = Instant::now();
-    let mut next = host.post(snippet.plugin, &snippet.action, &key, body);
+    let next = patiently(|| host.post(snippet.plugin, &snippet.action, &key, body));
     let took = began.elapsed();
-    if next.body.contains("limits.handler") {
-        // The machine may have had no time for this thread.
-        next = host.post(snippet.plugin, &snippet.action, &key, body);
-    }
     if next.status != 200 || next.replayed || next.json()["data"] != "again" {
         return Some(format!("the next call after {}\n    {} {}", snippet.body, next.status, next.body));
     }
@@ -153,7 +201,7 @@ fn hostile_snippets_are_answered_clearly_and_leave_nothing_behind() {
         .iter()
         .map(|it| (format!("{}/handlers/{}.ts", it.plugin, it.action), handler(&it.action, it.body)))
         .collect();
-    let folders = folders(&[("quick", "100ms"), ("slow", "10s")], &handlers);
+    let folders = folders(&LIMITS.map(|(plugin, limit, _)| (plugin, limit)), &handlers);
     assert!(refused(&folders, &mut snippets) <= 5);
     assert!(snippets.len() >= 150);
     let host = quietly(&folders);
@@ -167,7 +215,7 @@ fn hostile_snippets_are_answered_clearly_and_leave_nothing_behind() {
                 while !done.load(Ordering::Relaxed) {
                     let id = format!("n{kept}");
                     let answer = host.post(plugin, "neighbour", &id, &format!(r#"{{"id":"{id}"}}"#));
-                    if answer.body.contains("\"LIMIT\"") {
+                    if answer.status != 200 && ["LIMIT", "UNAVAILABLE"].contains(&answer.error().as_str()) {
                         // On a busy machine the limit of 100 ms is not much; the key can be used again.
                         continue;
                     }
@@ -243,30 +291,39 @@ fn what_only_the_watchdog_ends_is_answered_and_its_neighbours_are_kept() {
     let folders = folders(&stuck.each_ref().map(|(name, _)| (*name, "500ms")), &handlers);
     let host = quietly(&folders);
     for (name, body) in stuck {
-        thread::scope(|scope| {
-            let neighbours: Vec<_> = (0..4)
-                .map(|number| {
-                    let (host, id) = (&host, format!("{name}{number}"));
-                    scope.spawn(move || host.post(name, "neighbour", &id, &format!(r#"{{"id":"{id}"}}"#)).status)
-                })
-                .collect();
-            let answer = host.post(name, "stuck", name, "{}");
+        // On a busy machine one may run out of time before it comes to where it hangs.
+        let given_up = (0..TRIES).any(|round| {
+            let answer = thread::scope(|scope| {
+                let neighbours: Vec<_> = (0..4)
+                    .map(|number| {
+                        let (host, id) = (&host, format!("{name}{round}-{number}"));
+                        let input = format!(r#"{{"id":"{id}"}}"#);
+                        scope.spawn(move || patiently(|| host.post(name, "neighbour", &id, &input)).status)
+                    })
+                    .collect();
+                let answer = host.post(name, "stuck", &format!("{name}{round}"), "{}");
+                for neighbour in neighbours {
+                    assert_eq!(neighbour.join().unwrap(), 200, "beside {body}");
+                }
+                answer
+            });
             assert_eq!(answer.error(), "LIMIT", "{body}: {}", answer.body);
-            for neighbour in neighbours {
-                assert_eq!(neighbour.join().unwrap(), 200, "beside {body}");
-            }
+            let began = Instant::now();
+            let next = patiently(|| host.post(name, "stuck", &format!("{name}{round}"), r#"{"again":true}"#));
+            assert_eq!((next.status, next.replayed), (200, false), "after {body}: {}", next.body);
+            let took = began.elapsed();
+            assert!(!long(false, true) || took < SOON, "the next call after {body} took {took:?}");
+            let marks = marks(&folders, name);
+            assert!(!marks.contains(name), "{body} left a row");
+            let beside = marks.iter().filter(|id| id.starts_with(&format!("{name}{round}-"))).count();
+            assert_eq!(beside, 4, "beside {body}");
+            answer.body.contains("given up")
         });
-        let began = Instant::now();
-        let next = host.post(name, "stuck", name, r#"{"again":true}"#);
-        assert_eq!((next.status, next.replayed), (200, false), "after {body}: {}", next.body);
-        assert!(!long(false, true) || began.elapsed() < SOON, "the next call after {body} took {:?}", began.elapsed());
-        let marks = marks(&folders, name);
-        assert!(!marks.contains(name), "{body} left a row");
-        assert_eq!(marks.iter().filter(|id| id.starts_with(name)).count(), 4, "beside {body}");
+        assert!(given_up, "the engine ended {body}: move it to hostile.txt");
     }
     let relieved = host.get("/metrics").body;
     let mut relieved = relieved.lines().filter(|line| line.starts_with("oncehost_watchdog_reliefs_total{"));
-    assert!(relieved.any(|line| !line.ends_with(" 0")), "the engine ended them all: move them to hostile.txt");
+    assert!(relieved.any(|line| !line.ends_with(" 0")), "nothing was counted");
 }
 
 #[test]
@@ -275,12 +332,17 @@ fn a_plugin_whose_runs_hang_is_not_served_until_some_have_ended_and_others_are()
     // Time enough to come to where it hangs.
     let folders = folders(&[("stuck", "500ms"), ("calm", "1s")], &[("stuck/handlers/stuck.ts".to_owned(), stuck)]);
     let host = quietly(&folders);
-    let call = |n: usize| host.post("stuck", "stuck", &format!("k{n}"), "{}").error();
+    let mut given_up = 0;
     // On a busy machine some run out of time before they come there.
-    let served = (0..20).take_while(|n| call(*n) == "LIMIT").count();
-    assert!((4..20).contains(&served), "{served} were served");
-    assert_eq!(call(20), "OVERLOADED");
-    assert_eq!(host.post("calm", "neighbour", "k", r#"{"id":"a"}"#).status, 200);
+    let refused = (0..10 * TRIES).any(|n| {
+        let answer = host.post("stuck", "stuck", &format!("k{n}"), "{}");
+        given_up += usize::from(answer.body.contains("given up"));
+        assert!(["LIMIT", "UNAVAILABLE", "OVERLOADED"].contains(&answer.error().as_str()), "{}", answer.body);
+        answer.error() == "OVERLOADED"
+    });
+    assert!(refused, "{given_up} runs hang, and more are let in");
+    assert!((4..8).contains(&given_up), "{given_up} were let in");
+    assert_eq!(patiently(|| host.post("calm", "neighbour", "k", r#"{"id":"a"}"#)).status, 200);
 }
 
 /// Times of calls, one after the other, for as long as it goes on.
@@ -289,7 +351,7 @@ fn pace(host: &Process, goes_on: impl Fn() -> bool) -> Vec<Duration> {
     while goes_on() {
         let began = Instant::now();
         let id = format!("p{:?}", began);
-        assert_eq!(host.post("calm", "neighbour", &id, &format!(r#"{{"id":{id:?}}}"#)).status, 200);
+        assert_eq!(patiently(|| host.post("calm", "neighbour", &id, &format!(r#"{{"id":{id:?}}}"#))).status, 200);
         times.push(began.elapsed());
     }
     times
@@ -317,8 +379,10 @@ fn another_plugins_calls_are_served_beside_hostile_ones() {
             let ends = Ends(&done);
             let until = Instant::now() + span;
             for snippet in snippets.iter().cycle() {
-                let status = host.post("quick", &snippet.action, &format!("{:?}", Instant::now()), body).status;
-                assert_eq!(status, if body == "{}" { 500 } else { 200 }, "{}", snippet.body);
+                let key = format!("{:?}", Instant::now());
+                let call = || host.post("quick", &snippet.action, &key, body);
+                let answer = if body == "{}" { call() } else { patiently(call) };
+                assert_eq!(answer.status < 500, body != "{}", "{}: {}", snippet.body, answer.body);
                 if Instant::now() > until {
                     break;
                 }
@@ -341,7 +405,6 @@ fn another_plugins_calls_are_served_beside_hostile_ones() {
 #[test]
 fn each_limit_has_its_setting_its_error_and_its_metric() {
     let cases = [
-        ("time", "for (;;) {}", "limits.handler"),
         ("memory", "const a = []; for (;;) a.push('x'.repeat(1e5) + a.length)", "limits.memory"),
         ("stack", "const f = (): any => [f()]; f()", "limits.stack"),
         ("hostCalls", "for (;;) store.get('t', { id: { eq: 'a' } })", "than 9 calls"),
@@ -360,17 +423,24 @@ fn each_limit_has_its_setting_its_error_and_its_metric() {
             (format!("small/handlers/{name}.ts"), format!("export function handle(input: any, ctx: any) {{ {body} }}"))
         })
         .collect();
+    // Where something else is to run out, time is not, on whatever machine.
+    files.push(("brief/handlers/time.ts".to_owned(), "export function handle() { for (;;) {} }".to_owned()));
+    let brief = r#"{ "id": "brief", "version": "1.0.0", "limits": { "handler": "50ms" } }"#;
+    files.push(("brief/plugin.json".to_owned(), brief.to_owned()));
     let manifest = r#"{ "id": "small", "version": "1.0.0", "permissions": ["data:read", "notify:publish"], "limits": {
-        "handler": "2s", "memory": "24MiB", "stack": "256KiB", "hostCalls": 9, "result": "1KiB", "depth": 5, "payload": "256B", "logLines": 3 } }"#;
+        "handler": "60s", "memory": "24MiB", "stack": "256KiB", "hostCalls": 9, "result": "1KiB", "depth": 5, "payload": "256B", "logLines": 3 } }"#;
     files.push(("small/plugin.json".to_owned(), manifest.to_owned()));
     files.push(("small/schema.sql".to_owned(), "CREATE TABLE t (id TEXT PRIMARY KEY);".to_owned()));
     let host = Host::new(files);
-    for (name, (limit, body, said)) in names.iter().zip(cases) {
-        let answer = host.read("small", name, "{}");
+    let time = [("time", "for (;;) {}", "limits.handler")];
+    let calls =
+        names.iter().map(|name| ("small", name.as_str())).zip(cases).chain([("brief", "time")].into_iter().zip(time));
+    for ((plugin, name), (limit, body, said)) in calls {
+        let answer = host.read(plugin, name, "{}");
         assert_eq!(answer.error(), if limit == "logLines" { "SCRIPT" } else { "LIMIT" }, "{body}: {}", answer.body);
         assert!(answer.body.contains(said), "{body}: {}", answer.body);
         let metrics = host.app.metrics.text(&host.app.standing());
-        let line = format!(r#"oncehost_limits_hit_total{{plugin="small",limit="{limit}"}}"#);
+        let line = format!(r#"oncehost_limits_hit_total{{plugin="{plugin}",limit="{limit}"}}"#);
         assert!(metrics.contains(&line), "{body}: no {line}");
     }
 }

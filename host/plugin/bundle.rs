@@ -31,6 +31,8 @@ pub(super) struct File {
     pub path: PathBuf,
     /// Relative to the plugin's folder, with `/`.
     shown: String,
+    /// The package through which the plugin's own code came to it; `None` for what is its own.
+    package: Option<String>,
     source: String,
     /// `None` where the file cannot be understood.
     pub unit: Option<Unit>,
@@ -77,7 +79,7 @@ impl<'p> Bundler<'p> {
 
     /// Adds a file of the plugin, with everything that it imports, and gives its index.
     pub(super) fn entry(&mut self, path: &Path) -> usize {
-        let entry = self.file(path);
+        let entry = self.file(path, None);
         let mut next = entry;
         while next < self.files.len() {
             self.follow(next);
@@ -86,7 +88,7 @@ impl<'p> Bundler<'p> {
         entry
     }
 
-    fn file(&mut self, path: &Path) -> usize {
+    fn file(&mut self, path: &Path, package: Option<String>) -> usize {
         if let Some(index) = self.index.get(path) {
             return *index;
         }
@@ -104,8 +106,9 @@ impl<'p> Bundler<'p> {
         let file = format!("{}/{shown}", self.folder);
         let faulty = unit.is_none() || !flaws.is_empty();
         self.faults.extend(flaws.into_iter().map(|flaw| Fault::at(&file, &source, flaw.offset, flaw.message)));
-        self.files.push(File { path: path.to_owned(), shown, source, unit, faulty, requests, slots: Vec::new() });
-        self.index.insert(path.to_owned(), self.files.len() - 1);
+        let (path, slots) = (path.to_owned(), Vec::new());
+        self.files.push(File { path: path.clone(), shown, package, source, unit, faulty, requests, slots });
+        self.index.insert(path, self.files.len() - 1);
         self.files.len() - 1
     }
 
@@ -123,7 +126,8 @@ impl<'p> Bundler<'p> {
         let requests: Vec<_> = unit.requests.iter().map(|it| (it.specifier.clone(), it.offset)).collect();
         let mut slots = Vec::with_capacity(requests.len());
         for (specifier, offset) in requests {
-            let target = self.resolver.resolve(&from, &specifier).and_then(|path| self.target(&specifier, &path));
+            let target =
+                self.resolver.resolve(&from, &specifier).and_then(|path| self.target(index, &specifier, &path));
             slots.push(match target {
                 Ok(target) => Some(target),
                 Err(message) => {
@@ -139,7 +143,7 @@ impl<'p> Bundler<'p> {
     /// lead nowhere only the ones are told that cannot be types either.
     fn follow_unread(&mut self, index: usize, from: &Path, Request { specifier, offset }: &Request) {
         match self.resolver.resolve(from, specifier) {
-            Ok(path) => drop(self.target(specifier, &path)),
+            Ok(path) => drop(self.target(index, specifier, &path)),
             Err(message) => {
                 let declared = self.resolver.resolve(from, &format!("{specifier}.d.ts"));
                 if specifier.starts_with('.') && declared.is_err() {
@@ -149,7 +153,7 @@ impl<'p> Bundler<'p> {
         }
     }
 
-    fn target(&mut self, specifier: &str, path: &Path) -> Result<usize, String> {
+    fn target(&mut self, from: usize, specifier: &str, path: &Path) -> Result<usize, String> {
         let ending = path.extension().unwrap_or_default().to_string_lossy().into_owned();
         if !matches!(ending.as_str(), "ts" | "mts" | "js" | "mjs" | "json" | "cjs" | "cts") {
             let jsx = if matches!(ending.as_str(), "tsx" | "jsx") { ", and JSX is not possible here" } else { "" };
@@ -157,27 +161,48 @@ impl<'p> Bundler<'p> {
                 "`{specifier}` is a file that cannot be imported: only .ts, .js and .json files can{jsx}"
             ));
         }
+        let file = shown(path.strip_prefix(self.resolver.root()).unwrap_or(path));
+        let own = || file.strip_prefix("node_modules/").map(|inside| package_name(inside).to_owned());
+        let package = self.files[from].package.clone().or_else(own);
         if !matches!(ending.as_str(), "cjs" | "cts") {
-            let target = self.file(path);
+            let target = self.file(path, package.clone());
             let file = &self.files[target];
             // Where it is refused line by line, that is enough.
             if file.faulty || !file.unit.as_ref().is_some_and(|unit| unit.commonjs) {
                 return Ok(target);
             }
         }
-        let file = shown(path.strip_prefix(self.resolver.root()).unwrap_or(path));
-        if specifier.starts_with('.') || specifier.starts_with('/') {
-            return Err(format!(
-                "`{specifier}` is CommonJS ({file}), and only ES modules run here: write it with `import` and `export`, \
-                 in a file that ends in .ts, .js or .mjs"
-            ));
+        Err(self.commonjs(from, specifier, &file, package.as_deref()))
+    }
+
+    /// What to do about an import of the file `from` that means a CommonJS `file`.
+    fn commonjs(&self, from: usize, specifier: &str, file: &str, package: Option<&str>) -> String {
+        const ONLY: &str = "and only ES modules run here";
+        let Some(package) = package else {
+            return format!(
+                "`{specifier}` is CommonJS ({file}), {ONLY}: write it with `import` and `export`, in a file that ends in .ts, \
+                 .js or .mjs"
+            );
+        };
+        // What the plugin's own code asks for is what can be bundled.
+        let from = &self.files[from];
+        let (asked, what) = if from.package.is_none() {
+            (specifier, format!("`{specifier}` is CommonJS ({file})"))
+        } else {
+            (package, format!("`{package}` needs `{specifier}`, which is CommonJS ({file})"))
+        };
+        let stem = asked.strip_suffix(".js").unwrap_or(asked);
+        let inside = stem.strip_prefix(package).unwrap_or_default();
+        let ways = ["esm", "es", "es6"].map(|folder| format!("{package}/{folder}{inside}"));
+        let there = |way: &&String| from.package.is_none() && self.resolver.resolve(&from.path, way).is_ok();
+        if let Some(way) = ways.iter().find(there) {
+            return format!("{what}, {ONLY}: the package has them, too, so import `{way}`");
         }
-        let name = package_name(specifier);
-        Err(format!(
-            "`{specifier}` is CommonJS ({file}), and only ES modules run here: take a version or a package that ships ES \
-             modules, or bundle it once, `npx esbuild {name} --bundle --format=esm --outfile=lib/{}.js`, and import that",
-            name.rsplit('/').next().unwrap_or(name),
-        ))
+        let name = stem.rsplit('/').next().unwrap_or(stem);
+        format!(
+            "{what}, {ONLY}: take a version or a package that ships ES modules, or bundle it once, `npx esbuild {asked} \
+             --bundle --format=esm --outfile=lib/{name}.js`, and import that"
+        )
     }
 
     fn fault(&mut self, index: usize, offset: usize, message: impl Into<String>) {

@@ -199,6 +199,13 @@ struct Dialect {
     package: bool,
 }
 
+impl Dialect {
+    /// Whether it may be what a bundler made of a package, or makes something of.
+    fn of_bundlers(self) -> bool {
+        self.package || !self.typescript
+    }
+}
+
 /// Bytes of a file that are still compiled.
 const MAX_SOURCE: usize = 4 << 20;
 /// Brackets within brackets: the parser calls itself for each, and must not run out of stack.
@@ -302,7 +309,7 @@ fn build<'a>(
     let flaws = syntax_errors(&done.diagnostics);
     let names = Names::for_source(source);
     let still = still::look(&program, &done.scoping);
-    let joints = rewrite::rewrite(allocator, &mut program, &done.scoping, &names, dialect.package);
+    let joints = rewrite::rewrite(allocator, &mut program, &done.scoping, &names, dialect.of_bundlers());
     let ticks = ticks::mark(allocator, &mut program, &names);
     let (body, map) = print(&program);
     let values: BTreeSet<&String> = joints.exports.iter().map(|export| &export.name).collect();
@@ -338,7 +345,7 @@ fn requests(record: &ModuleRecord<'_>) -> Vec<Request> {
 
 /// Packages know the global object as `self` too, which is its name in a browser's workers.
 fn globals(scoping: &Scoping, dialect: Dialect) -> Vec<&'static str> {
-    let names: &[&str] = if dialect.package { &["globalThis", "self"] } else { &["globalThis"] };
+    let names: &[&str] = if dialect.of_bundlers() { &["globalThis", "self"] } else { &["globalThis"] };
     let unresolved = scoping.root_unresolved_references();
     names.iter().copied().filter(|name| unresolved.keys().any(|it| it.as_str() == *name)).collect()
 }

@@ -405,6 +405,11 @@ impl Checks<'_, '_> {
     fn thrown(&self, file: String, error: ScriptError) -> Fault {
         let (message, position) = match error {
             ScriptError::Thrown { message, position, .. } => (format!("throws when it is loaded: {message}"), position),
+            ScriptError::Limit { what, position } if what.contains("limits.memory") => {
+                let all =
+                    "all that the plugin imports is held at once, so import the parts that it needs, or give it more";
+                (format!("has too little memory when it is loaded: {what}; {all}"), position)
+            }
             ScriptError::Limit { what, position } => {
                 (format!("does not come to an end when it is loaded: {what}"), position)
             }

@@ -21,6 +21,8 @@ use super::pattern;
 const NO_REQUIRE: &str = "`require` is not there: plugins are ES modules. Write `import name from './file'`";
 const NO_CJS_EXPORT: &str =
     "`module.exports` and `exports.name` are not there: plugins are ES modules. Write `export const name = …`";
+pub(super) const NO_DYNAMIC_IMPORT: &str = "`import(…)` is not possible here: all modules are known when the plugin loads. \
+     Write `import { name } from './file'` at the top of the file";
 const TOP_LEVEL_AWAIT: &str = "`await` outside of a function is not possible here: modules are evaluated at once, for each invocation. \
      Move it into `handle` or a function that `handle` calls";
 
@@ -40,15 +42,12 @@ pub(super) fn flaws(
 ) -> (Vec<Flaw>, bool) {
     let mut check = Check { scoping, flaws: Vec::new(), package, depth: 0, too_deep: false };
     check.visit_program(program);
-    for import in &record.dynamic_imports {
-        check.refuse(
-            import.span,
-            "`import(…)` is not possible here: all modules are known when the plugin loads. \
-             Write `import { name } from './file'` at the top of the file",
-        );
-    }
-    for meta in &record.import_metas {
-        check.refuse(*meta, "`import.meta` is not there: a plugin's code has no place on the disk");
+    // In somebody else's code they are often on a way that is never gone: there they fail when they are come to.
+    if !package {
+        record.dynamic_imports.iter().for_each(|import| check.refuse(import.span, NO_DYNAMIC_IMPORT));
+        record.import_metas.iter().for_each(|meta| {
+            check.refuse(*meta, "`import.meta` is not there: a plugin's code has no place on the disk");
+        });
     }
     (check.flaws, check.too_deep)
 }

@@ -16,6 +16,19 @@ const ENDINGS: [&str; 5] = [".ts", ".mts", ".js", ".mjs", ".json"];
 /// no Node.js, and what packages have without it is under `browser`; those that tell a page from a worker, which has
 /// no page to draw, have that under `worker`.
 const CONDITIONS: [&str; 5] = ["worker", "browser", "import", "module", "default"];
+/// What modules of Node.js are for, and what is here instead.
+const INSTEAD: [(&str, &str); 9] = [
+    ("crypto", "`crypto` is a global: randomUUID, getRandomValues and subtle.digest"),
+    ("buffer", "use Uint8Array, TextEncoder, atob and btoa"),
+    ("url", "URL and URLSearchParams are globals"),
+    ("util", "TextEncoder, TextDecoder and structuredClone are globals"),
+    ("timers", "use a 'sleep' step of a flow"),
+    ("fs", "keep data in the store; what is fixed can be imported, as a .json file"),
+    ("process", "settings are in ctx.settings"),
+    ("http", "network calls belong into a script that a flow step runs, which has fetch"),
+    ("https", "network calls belong into a script that a flow step runs, which has fetch"),
+];
+
 /// Endings of JSX, which are found so that it can be said.
 const JSX: [&str; 2] = [".tsx", ".jsx"];
 
@@ -105,9 +118,9 @@ impl Resolver {
                  `npm install {name}` in its folder",
                 found.path().display()
             )),
-            Err(ResolveError::Builtin { .. }) => Err(format!(
-                "`{specifier}` is a module of Node.js, which is not there: handlers have store, flow, notify and ctx; \
-                 network calls belong into a script that a flow step runs"
+            Err(ResolveError::Builtin { .. } | ResolveError::Ignored(_)) => Err(node(specifier)),
+            Err(ResolveError::PackageImportNotDefined(..)) => Err(format!(
+                "there is no `{specifier}` among the \"imports\" of package.json, which names that begin with `#` stand in"
             )),
             Err(ResolveError::PackagePathNotExported { subpath, .. }) => Err(format!(
                 "the package `{name}` does not export `{subpath}` as an ES module: see \"exports\" in its package.json"
@@ -118,16 +131,47 @@ impl Resolver {
     }
 
     fn package_missing(&self, specifier: &str, name: &str) -> String {
-        let folder = self.root.join("node_modules").join(name);
-        if folder.is_dir() {
+        let modules = self.root.join("node_modules");
+        if modules.join(name).is_dir() {
             return format!("the package `{name}` has no file for `{specifier}`: see its package.json");
         }
         let file = self.root.join(specifier);
         if candidates(&file).iter().any(|path| path.is_file()) {
             return format!("there is no package `{specifier}`: for the file, write a relative path, `./{specifier}`");
         }
-        format!("there is no package `{name}` in the plugin's node_modules: run `npm install {name}` in its folder")
+        if let Some((registry @ ("npm" | "jsr"), package)) = specifier.split_once(':') {
+            let install =
+                if registry == "npm" { format!("npm install {package}") } else { format!("npx jsr add {package}") };
+            return format!(
+                "cannot import `{specifier}`: run `{install}` in the plugin's folder, and write `{package}`"
+            );
+        }
+        if ["@/", "~/"].iter().any(|alias| specifier.starts_with(alias)) {
+            return format!(
+                "`{specifier}` is no package, and \"paths\" of a tsconfig.json are not followed: write a relative path, or a \
+                 name that begins with `#` and stands in \"imports\" of the plugin's package.json"
+            );
+        }
+        let installed: Vec<String> = modules.read_dir().into_iter().flatten().flatten().map(file_name).collect();
+        let hint = suggest::hint(name, installed.iter().map(String::as_str));
+        format!(
+            "there is no package `{name}` in the plugin's node_modules{hint}: run `npm install {name}` in its folder"
+        )
     }
+}
+
+fn file_name(entry: std::fs::DirEntry) -> String {
+    entry.file_name().to_string_lossy().into_owned()
+}
+
+/// Why a module of Node.js cannot be had.
+fn node(specifier: &str) -> String {
+    let name = package_name(specifier.strip_prefix("node:").unwrap_or(specifier));
+    let instead = INSTEAD.iter().find(|(known, _)| *known == name).map(|(_, instead)| *instead);
+    let instead = instead.unwrap_or(
+        "handlers have store, flow, notify and ctx; network calls belong into a script that a flow step runs",
+    );
+    format!("`{specifier}` is a module of Node.js, which is not there: {instead}")
 }
 
 fn options() -> ResolveOptions {
@@ -135,6 +179,8 @@ fn options() -> ResolveOptions {
     ResolveOptions {
         condition_names: CONDITIONS.map(str::to_owned).to_vec(),
         main_fields: words(&["module", "main"]),
+        // Files that a package has others for where there is no Node.js.
+        alias_fields: vec![words(&["browser"])],
         extensions: words(&[".ts", ".mts", ".js", ".mjs", ".json"]),
         builtin_modules: true,
         ..ResolveOptions::default()

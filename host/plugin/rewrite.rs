@@ -7,21 +7,22 @@ use std::collections::{BTreeSet, HashMap};
 
 use oxc::allocator::{Allocator, ArenaVec, TakeIn};
 use oxc::ast::ast::{
-    Argument, AssignmentOperator, AssignmentTarget, BindingIdentifier, BindingPattern, CallExpression, ClassType,
-    Declaration, ExportAllDeclaration, ExportDefaultDeclarationKind, ExportSpecifier, Expression, FunctionType,
-    IdentifierName, ImportDeclaration, ImportDeclarationSpecifier, NumberBase, ObjectProperty, Program, Statement,
-    StringLiteral, TaggedTemplateExpression, UnaryExpression, UnaryOperator, VariableDeclarationKind,
-    VariableDeclarator,
+    Argument, BindingIdentifier, BindingPattern, CallExpression, ClassType, Declaration, ExportAllDeclaration,
+    ExportDefaultDeclarationKind, ExportSpecifier, Expression, FunctionType, IdentifierName, ImportDeclaration,
+    ImportDeclarationSpecifier, NumberBase, ObjectProperty, Program, Statement, StringLiteral,
+    TaggedTemplateExpression, UnaryExpression, UnaryOperator, VariableDeclarationKind, VariableDeclarator,
 };
 use oxc::ast::builder::AstBuilder;
 use oxc::ast_visit::{VisitMut, walk_mut};
+use oxc::parser::Parser;
 use oxc::semantic::{Scoping, SymbolId};
-use oxc::span::{SPAN, Span};
+use oxc::span::{GetSpan, SPAN, SourceType, Span};
 use oxc::syntax::identifier::is_identifier_name;
 
 use super::absent;
 use super::compile::{Export, Import, Names, Request, Source};
 use super::plain;
+use super::refuse;
 
 /// The export by which a handler says what kind of action it is.
 pub(super) const CONFIG: &str = "config";
@@ -319,24 +320,27 @@ impl<'a> Rewriter<'a, '_> {
         Some(Expression::new_call_expression(identifier.span, callee, None, arguments, false, &self.ast))
     }
 
-    /// `__tick(object, Symbol.iterator, value)` for `object[Symbol.iterator] = value`: what arrays inherit there is frozen,
-    /// and could not be covered by assignment.
-    fn iterates(&self, expression: &mut Expression<'a>) -> Option<Expression<'a>> {
-        let Expression::AssignmentExpression(it) = expression else { return None };
-        let it = &mut **it;
-        let AssignmentTarget::ComputedMemberExpression(target) = &mut it.left else { return None };
-        let Expression::StaticMemberExpression(key) = &target.expression else { return None };
-        let of_symbol = matches!(&key.object, Expression::Identifier(symbol) if symbol.name == "Symbol");
-        let of_super = matches!(target.object, Expression::Super(_));
-        if it.operator != AssignmentOperator::Assign || key.property.name != "iterator" || !of_symbol || of_super {
-            return None;
-        }
-        let target = &mut **target;
-        let parts = [&mut target.object, &mut target.expression, &mut it.right];
-        let arguments = parts.map(|part| Argument::from(part.take_in(&self.allocator)));
-        let tick: &str = self.allocator.alloc_str(&self.names.tick);
-        let callee = Expression::new_identifier(it.span, tick, &self.ast);
-        Some(Expression::new_call_expression(it.span, callee, None, arguments, false, &self.ast))
+    /// What stands in a package for `import.meta`, of which bundlers put `env` in, for `import(…)`, a promise that is
+    /// rejected, and for `eval`.
+    fn elsewhere(&self, expression: &Expression<'a>) -> Option<Expression<'a>> {
+        let text = match expression {
+            _ if !self.package => return None,
+            Expression::ImportMeta(_) => "({ env: { MODE: 'production', PROD: true, DEV: false } })".to_owned(),
+            Expression::ImportExpression(_) => {
+                let why = serde_json::to_string(refuse::NO_DYNAMIC_IMPORT).unwrap_or_default();
+                format!("{}({why}, 0, 0)", self.names.tick)
+            }
+            // What makes no code of strings, and says so. Packages list it among the built-ins, and call it nowhere.
+            Expression::Identifier(it) if it.name == "eval" => {
+                self.absent(expression)?;
+                "(() => {}).constructor".to_owned()
+            }
+            _ => return None,
+        };
+        let text: &str = self.allocator.alloc_str(&text);
+        let mut made = Parser::new(self.allocator, text, SourceType::mjs()).parse_expression().ok()?;
+        At(expression.span()).visit_expression(&mut made);
+        Some(made)
     }
 
     /// `(0, __m0.f)`, so that what is called does not see the namespace as `this`.
@@ -350,14 +354,21 @@ impl<'a> Rewriter<'a, '_> {
     }
 }
 
+/// Puts all of an expression at one place.
+struct At(Span);
+
+impl VisitMut<'_> for At {
+    fn visit_span(&mut self, it: &mut Span) {
+        *it = self.0;
+    }
+}
+
 impl<'a> VisitMut<'a> for Rewriter<'a, '_> {
     fn visit_expression(&mut self, it: &mut Expression<'a>) {
-        if let Some(value) = self.imported(it).or_else(|| self.absent(it)).or_else(|| self.bundled(it)) {
+        let told = self.imported(it).or_else(|| self.elsewhere(it)).or_else(|| self.absent(it));
+        if let Some(value) = told.or_else(|| self.bundled(it)) {
             *it = value;
             return;
-        }
-        if let Some(call) = self.iterates(it) {
-            *it = call;
         }
         walk_mut::walk_expression(self, it);
     }

@@ -6,8 +6,9 @@
 //! which gives how many ticks may go by after it: many while they are quick, none while they take long. One stands
 //! - in each loop, and at the beginning of each function that gives more than a constant: a built-in that calls it may
 //!   convert what it gives, which takes long where that is a huge BigInt or a text of many digits;
-//! - before `...` of what may have many members, before `==`, which makes a BigInt of a text, and before each element that
-//!   is given its value by `[a[0], a[1]] = …`;
+//! - before `...` of what may have many members, and before each element that is given its value by `[a[0], a[1]] = …`;
+//! - before `==`, before what compares with a BigInt, and before all names of an object are gone through by `for … in`,
+//!   `{ ...o }` or `{ ...rest } = o`: there it looks each time, `__left = __tick()`;
 //! - before each so-manieth expression that makes or compares something: between two looks the heap grows by little.
 //!
 //! Patterns get a turn that the engine counts where it would look at the clock too seldom (see `pattern`).
@@ -20,8 +21,9 @@
 use oxc::allocator::{Allocator, ArenaVec, TakeIn};
 use oxc::ast::ast::{
     Argument, ArrowFunctionBody, AssignmentOperator, AssignmentTarget, AssignmentTargetMaybeDefault, BinaryExpression,
-    BinaryOperator, Expression, FunctionBody, LogicalOperator, NumberBase, ObjectPropertyKind, Program, RegExpLiteral,
-    SimpleAssignmentTarget, SpreadElement, Statement, SwitchCase, UnaryOperator, UpdateOperator,
+    BinaryOperator, BindingPattern, Expression, FunctionBody, LogicalOperator, NumberBase, ObjectPattern,
+    ObjectPropertyKind, Program, RegExpLiteral, SimpleAssignmentTarget, SpreadElement, Statement, SwitchCase,
+    UnaryOperator, UpdateOperator, VariableDeclarator,
 };
 use oxc::ast::builder::AstBuilder;
 use oxc::ast_visit::{VisitMut, walk_mut};
@@ -46,7 +48,8 @@ const MEMBER: u32 = 2;
 /// Puts the ticks in; gives whether there are any.
 pub(super) fn mark<'a>(allocator: &'a Allocator, program: &mut Program<'a>, names: &Names) -> bool {
     let [left, tick, big] = [&names.left, &names.tick, &names.big].map(|name| allocator.alloc_str(name));
-    let mut marker = Marker { ast: AstBuilder::new(allocator), allocator, left, tick, big, ticks: false, made: 0 };
+    let mut marker =
+        Marker { ast: AstBuilder::new(allocator), allocator, left, tick, big, ticks: false, made: 0, gathers: false };
     marker.visit_program(program);
     marker.ticks
 }
@@ -60,31 +63,49 @@ struct Marker<'a> {
     ticks: bool,
     /// The weight of what is made between the last such tick and here.
     made: u32,
+    /// A pattern was met that takes all other properties of an object, `{ a, ...rest }`, for which nothing looks yet.
+    gathers: bool,
 }
 
 impl<'a> Marker<'a> {
+    fn left(&self, place: Span) -> SimpleAssignmentTarget<'a> {
+        SimpleAssignmentTarget::new_assignment_target_identifier(place, self.left, &self.ast)
+    }
+
     /// `__left-- || (__left = __tick())`; a run that is stopped by it is told to have been at `place`.
     fn tick(&mut self, place: Span) -> Expression<'a> {
-        self.ticks = true;
-        let ast = &self.ast;
-        let target = |at| SimpleAssignmentTarget::new_assignment_target_identifier(at, self.left, ast);
         // The printer leaves a place out that is the same as the last one: another one stands between.
         let other = Span::new(place.end.saturating_sub(1), place.end);
-        let spend = Expression::new_update_expression(SPAN, UpdateOperator::Decrement, false, target(other), ast);
+        let spent = self.left(other);
+        let spend = Expression::new_update_expression(SPAN, UpdateOperator::Decrement, false, spent, &self.ast);
+        let look = self.look(place);
+        Expression::new_logical_expression(SPAN, spend, LogicalOperator::Or, look, &self.ast)
+    }
+
+    /// `__left = __tick()`: a look whatever is left, before what takes long by itself where its operands are large.
+    fn look(&mut self, place: Span) -> Expression<'a> {
+        self.ticks = true;
         // An empty span would count as none.
         let place = Span::new(place.start, place.start + 1);
-        let callee = Expression::new_identifier(place, self.tick, ast);
-        let more = Expression::new_call_expression(place, callee, None, [], false, ast);
-        let assign = AssignmentOperator::Assign;
-        let refill =
-            Expression::new_assignment_expression(SPAN, assign, AssignmentTarget::from(target(SPAN)), more, ast);
-        Expression::new_logical_expression(SPAN, spend, LogicalOperator::Or, refill, ast)
+        let callee = Expression::new_identifier(place, self.tick, &self.ast);
+        let more = Expression::new_call_expression(place, callee, None, [], false, &self.ast);
+        let target = AssignmentTarget::from(self.left(SPAN));
+        Expression::new_assignment_expression(SPAN, AssignmentOperator::Assign, target, more, &self.ast)
     }
 
     fn count(&mut self, it: &mut Expression<'a>) {
+        let tick = self.tick(it.span());
+        self.behind(tick, it);
+    }
+
+    fn look_before(&mut self, it: &mut Expression<'a>) {
+        let look = self.look(it.span());
+        self.behind(look, it);
+    }
+
+    fn behind(&mut self, first: Expression<'a>, it: &mut Expression<'a>) {
         let operation = it.take_in(&self.allocator);
-        let tick = self.tick(operation.span());
-        *it = Expression::new_sequence_expression(operation.span(), [tick, operation], &self.ast);
+        *it = Expression::new_sequence_expression(operation.span(), [first, operation], &self.ast);
     }
 
     /// Puts a tick at the end of a row of expressions, if there is a place for it in this one.
@@ -149,14 +170,16 @@ impl<'a> Marker<'a> {
         *it = Expression::new_conditional_expression(SPAN, test, passed, kept(), ast);
     }
 
-    fn tick_statement(&mut self, place: Span) -> Statement<'a> {
-        let tick = self.tick(place);
+    /// A tick, or a look where a pattern before it takes all of an object.
+    fn tick_statement(&mut self, place: Span, gathers: bool) -> Statement<'a> {
+        let tick = if gathers { self.look(place) } else { self.tick(place) };
         Statement::new_expression_statement(SPAN, tick, &self.ast)
     }
 
     /// `{ tick; body }`
     fn each_turn(&mut self, place: Span, body: &mut Statement<'a>) {
-        let tick = self.tick_statement(place);
+        let gathers = std::mem::take(&mut self.gathers);
+        let tick = self.tick_statement(place, gathers);
         if let Statement::BlockStatement(block) = body {
             block.body.insert(0, tick);
             return;
@@ -244,6 +267,7 @@ fn weighs(expression: &Expression<'_>) -> u32 {
                 {
                     ROW / 8
                 }
+                AssignmentTarget::ObjectAssignmentTarget(ref to) if to.rest.is_some() => ROW,
                 _ => 0,
             },
             _ if is_number(&it.right) => 0,
@@ -339,7 +363,10 @@ impl<'a> VisitMut<'a> for Marker<'a> {
         };
         walk_mut::walk_expression(self, it);
         self.made += weight;
-        if self.made >= ROW && weight > 0 {
+        if weight >= ROW {
+            self.made = 0;
+            self.look_before(it);
+        } else if self.made >= ROW && weight > 0 {
             self.count_row(it);
         }
         if grows {
@@ -362,7 +389,7 @@ impl<'a> VisitMut<'a> for Marker<'a> {
             ObjectPropertyKind::SpreadProperty(it) => {
                 walk_mut::walk_spread_element(self, it);
                 self.spell(&mut it.argument);
-                self.count(&mut it.argument);
+                self.look_before(&mut it.argument);
             }
             ObjectPropertyKind::ObjectProperty(it) => walk_mut::walk_object_property(self, it),
         }
@@ -394,20 +421,40 @@ impl<'a> VisitMut<'a> for Marker<'a> {
     }
 
     fn visit_function_body(&mut self, it: &mut FunctionBody<'a>) {
-        let idle = is_idle(it);
+        let gathers = std::mem::take(&mut self.gathers);
+        let idle = is_idle(it) && !gathers;
         walk_mut::walk_function_body(self, it);
         if !idle {
-            let tick = self.tick_statement(it.span);
+            let tick = self.tick_statement(it.span, gathers);
             it.statements.insert(0, tick);
         }
     }
 
     fn visit_arrow_function_body(&mut self, it: &mut ArrowFunctionBody<'a>) {
         let Some(expression) = it.as_expression_mut() else { return walk_mut::walk_arrow_function_body(self, it) };
+        let gathers = std::mem::take(&mut self.gathers);
         let idle = is_short(expression);
         self.visit_expression(expression);
-        if !idle {
+        if gathers {
+            self.look_before(expression);
+        } else if !idle {
             self.count(expression);
+        }
+    }
+
+    fn visit_object_pattern(&mut self, it: &mut ObjectPattern<'a>) {
+        walk_mut::walk_object_pattern(self, it);
+        self.gathers |= it.rest.is_some();
+    }
+
+    fn visit_variable_declarator(&mut self, it: &mut VariableDeclarator<'a>) {
+        walk_mut::walk_variable_declarator(self, it);
+        // A function or class has its name from an identifier before it.
+        if let Some(value) = &mut it.init
+            && !matches!(it.id, BindingPattern::BindingIdentifier(_))
+            && std::mem::take(&mut self.gathers)
+        {
+            self.look_before(value);
         }
     }
 
@@ -418,7 +465,11 @@ impl<'a> VisitMut<'a> for Marker<'a> {
             Statement::WhileStatement(it) => self.each_turn(place, &mut it.body),
             Statement::DoWhileStatement(it) => self.each_turn(place, &mut it.body),
             Statement::ForStatement(it) => self.each_turn(place, &mut it.body),
-            Statement::ForInStatement(it) => self.each_turn(place, &mut it.body),
+            Statement::ForInStatement(it) => {
+                self.each_turn(place, &mut it.body);
+                // All names are put in order first.
+                self.look_before(&mut it.right);
+            }
             Statement::ForOfStatement(it) => self.each_turn(place, &mut it.body),
             _ => {}
         }

@@ -165,6 +165,7 @@ pub(super) fn build(ctx: &Ctx<'_>, state: &Rc<State>) -> JsResult<Hooks> {
     let guards = script(ctx, "guards", include_str!("prelude/guards.js"))?;
     let patterns: Function<'_> = script(ctx, "patterns", include_str!("prelude/patterns.js"))?.call(with_room())?;
     guards.call::<_, ()>((natives.clone(), room.clone(), heavy, numbers, patterns))?;
+    script(ctx, "proxies", include_str!("prelude/proxies.js"))?.call::<_, ()>(with_room())?;
     let reached = Array::new(ctx.clone())?;
     reached.set(0, hooks.clone())?;
     reached.set(1, step.clone())?;

@@ -439,6 +439,7 @@ pub(super) fn natives<'js>(ctx: &Ctx<'js>, state: &Rc<State>) -> JsResult<Object
     natives.set("stopped", Function::new(ctx.clone(), move || of.stopped().is_some())?)?;
     let plain = |value: JsValue<'js>| value.is_array() && !value.is_proxy();
     natives.set("isPlainArray", Function::new(ctx.clone(), plain)?)?;
+    natives.set("isProxy", Function::new(ctx.clone(), |value: JsValue<'js>| value.is_proxy())?)?;
     patterns(ctx, &natives)?;
     natives.set("most", Function::new(ctx.clone(), || MOST_ARGUMENT_BYTES)?)?;
     Ok(natives)

@@ -94,6 +94,64 @@ fn what_bundlers_put_into_packages_is_put_in() {
 }
 
 #[test]
+fn files_that_a_package_has_for_browsers_are_taken() {
+    let manifest =
+        r#"{"name":"pkg","main":"node.cjs","module":"node.mjs","browser":{"./node.mjs":"./browser.mjs","fs":false}}"#;
+    let package = |browser| {
+        [
+            ("node_modules/pkg/package.json", manifest),
+            ("node_modules/pkg/node.mjs", "import fs from 'fs'\nexport const x = fs"),
+            ("node_modules/pkg/browser.mjs", browser),
+        ]
+    };
+    let entry = "import { x } from 'pkg'\nexport const handle = () => x";
+    let bundle = bundle_of(&plugin(entry, &package("export const x = 1")), "a.ts");
+    assert_eq!(first_lines(&bundle), [""; 0]);
+    assert_eq!(super::modules::run(bundle.code).unwrap(), "1");
+    let folder = plugin(entry, &package("import fs from 'fs'\nexport const x = fs"));
+    let found = first_lines(&bundle_of(&folder, "a.ts"));
+    assert!(found.len() == 1 && found[0].contains("`fs` is a module of Node.js"), "{found:?}");
+}
+
+/// What a handler gives that does this with a package of one file.
+fn with_package(source: &str, handle: &str) -> String {
+    let entry = format!("import * as pkg from 'pkg'\nexport const handle = {handle}");
+    let manifest = r#"{"name":"pkg","type":"module","main":"i.js"}"#;
+    let folder = plugin(&entry, &[("node_modules/pkg/package.json", manifest), ("node_modules/pkg/i.js", source)]);
+    let bundle = bundle_of(&folder, "a.ts");
+    assert_eq!(first_lines(&bundle), [""; 0]);
+    super::modules::run(bundle.code).unwrap()
+}
+
+#[test]
+fn import_meta_of_a_package_is_what_bundlers_put_in() {
+    let source = "export const mode = (import.meta.env ? import.meta.env.MODE : void 0) !== 'production'\n\
+                  export const more = [{ ...import.meta?.env }.DEV, import.meta.url, typeof import.meta]";
+    assert_eq!(with_package(source, "() => [pkg.mode, ...pkg.more]"), r#"[false,false,null,"object"]"#);
+}
+
+#[test]
+fn dynamic_import_of_a_package_fails_where_it_is_come_to() {
+    let source = "export const load = () => import('node:fs')";
+    let handle =
+        "async () => { const p = pkg.load(); return [p instanceof Promise, await p.catch((e: Error) => `${e}`)] }";
+    let gave = with_package(source, handle);
+    assert!(gave.starts_with("[true,\"TypeError: `import(…)` is not possible here"), "{gave}");
+}
+
+#[test]
+fn what_is_bundled_into_the_plugin_is_taken_as_a_package_is() {
+    let bundled =
+        "export const all = { '%eval%': eval, self, mode: process.env.NODE_ENV }\nexport const run = () => eval('1')";
+    let entry = "import { all, run } from './lib/pkg.js'\nexport const handle = () => { try { run() } catch (e: any) \
+                 { return [typeof all['%eval%'], all.self === globalThis, all.mode, e.message] } }";
+    let bundle = bundle_of(&plugin(entry, &[("lib/pkg.js", bundled)]), "a.ts");
+    assert_eq!(first_lines(&bundle), [""; 0]);
+    let gave = super::modules::run(bundle.code).unwrap();
+    assert!(gave.starts_with(r#"["function",true,"production","no code is made from strings here"#), "{gave}");
+}
+
+#[test]
 fn commonjs_is_refused_with_what_to_do() {
     let folder = plugin(
         "import old from 'old'\nimport older from 'older'\nold, older",
@@ -112,6 +170,49 @@ fn commonjs_is_refused_with_what_to_do() {
 }
 
 #[test]
+fn commonjs_that_a_package_needs_says_which_package_to_bundle() {
+    let folder = plugin(
+        "import { x } from 'top'\nexport const handle = () => x",
+        &[
+            ("node_modules/top/package.json", r#"{"name":"top","type":"module","main":"i.js"}"#),
+            ("node_modules/top/i.js", "export { x } from '@in/ner'\nimport './own.cjs'"),
+            ("node_modules/top/own.cjs", "exports.a = 1"),
+            ("node_modules/@in/ner/package.json", r#"{"name":"@in/ner","type":"module","main":"i.js"}"#),
+            ("node_modules/@in/ner/i.js", "import old from 'old'\nexport const x = old"),
+            ("node_modules/old/package.json", r#"{"name":"old","main":"index.js"}"#),
+            ("node_modules/old/index.js", "module.exports = 1"),
+        ],
+    );
+    let found = first_lines(&bundle_of(&folder, "a.ts"));
+    assert_eq!(found.len(), 2, "{found:?}");
+    assert!(found[0].contains("`top` needs `./own.cjs`, which is CommonJS (node_modules/top/own.cjs)"), "{found:?}");
+    assert!(
+        found[1].starts_with("p/node_modules/@in/ner/i.js:1:17: `top` needs `old`, which is CommonJS"),
+        "{found:?}"
+    );
+    for fault in found {
+        assert!(fault.contains("`npx esbuild top --bundle --format=esm --outfile=lib/top.js`"), "{fault}");
+    }
+}
+
+#[test]
+fn commonjs_beside_which_a_package_has_es_modules_says_where_they_are() {
+    let folder = plugin(
+        "import old from 'old'\nimport part from 'old/plugin/part.js'\nold, part",
+        &[
+            ("node_modules/old/package.json", r#"{"name":"old","main":"index.js"}"#),
+            ("node_modules/old/index.js", "module.exports = 1"),
+            ("node_modules/old/plugin/part.js", "module.exports = 2"),
+            ("node_modules/old/esm/index.js", "export default 1"),
+            ("node_modules/old/esm/plugin/part/index.js", "export default 2"),
+        ],
+    );
+    let found = first_lines(&bundle_of(&folder, "a.ts"));
+    assert!(found[0].ends_with("so import `old/esm`"), "{found:?}");
+    assert!(found[1].ends_with("so import `old/esm/plugin/part`"), "{found:?}");
+}
+
+#[test]
 fn commonjs_of_the_plugin_s_own_is_to_be_written_anew() {
     let folder = plugin("import old from './old.cjs'\nold", &[("old.cjs", "exports.a = 1")]);
     let found = first_lines(&bundle_of(&folder, "a.ts"));
@@ -121,19 +222,27 @@ fn commonjs_of_the_plugin_s_own_is_to_be_written_anew() {
 
 #[test]
 fn a_missing_package_says_how_to_get_it() {
-    let found = faults(&[
-        ("a.ts", "import 'left-pad'\nimport 'lib/money'\nimport 'node:fs'\nimport 'https://x.test/a.js'"),
-        ("lib/money.ts", ""),
-    ]);
-    let way_outs = [
-        "run `npm install left-pad`",
-        "write a relative path, `./lib/money`",
-        "module of Node.js",
-        "relative to this file",
-    ];
-    assert_eq!(found.len(), way_outs.len());
-    for (fault, way_out) in found.iter().zip(way_outs) {
-        assert!(fault.contains(way_out), "{fault}");
+    for (specifier, way_out) in [
+        ("left-pad", "run `npm install left-pad`"),
+        ("lib/money", "write a relative path, `./lib/money`"),
+        ("known-packag", "did you mean \"known-package\"?"),
+        ("npm:zod", "run `npm install zod` in the plugin's folder, and write `zod`"),
+        ("jsr:@std/path", "run `npx jsr add @std/path` in the plugin's folder, and write `@std/path`"),
+        ("@/lib/money", "\"paths\" of a tsconfig.json are not followed: write a relative path"),
+        ("#money", "there is no `#money` among the \"imports\" of package.json"),
+        ("node:fs", "module of Node.js, which is not there: keep data in the store"),
+        ("node:crypto", "`crypto` is a global"),
+        ("stream", "module of Node.js"),
+        ("https://x.test/a.js", "relative to this file"),
+    ] {
+        let files = [
+            ("a.ts", format!("import '{specifier}'")),
+            ("lib/money.ts", String::new()),
+            ("package.json", r##"{ "imports": { "#other": "./lib/money.ts" } }"##.to_owned()),
+            ("node_modules/known-package/package.json", "{}".to_owned()),
+        ];
+        let found = faults(&files.each_ref().map(|(path, text)| (*path, text.as_str())));
+        assert!(found.len() == 1 && found[0].contains(way_out), "{specifier}: {found:?}");
     }
 }
 

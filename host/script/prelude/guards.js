@@ -8,6 +8,7 @@
   const { apply, construct, deleteProperty, get, has, ownKeys, set } = Reflect;
   const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf, hasOwn } = Object;
   const { isArray } = Array;
+  const { Proxy } = globalThis;
 
   const known = new Map();
   const replace = (owner, key, make) => {
@@ -435,10 +436,12 @@
     matchAll: 48, keys: 64, values: 64, entries: 192, getOwnPropertyNames: 64, ownKeys: 64, getOwnPropertyDescriptors: 256,
     assign: 64, fromHex: 1, fromBase64: 1, toHex: 4, toBase64: 4,
   };
+  // These go through all properties of an object.
+  const all = new Set(["freeze", "seal", "isFrozen", "isSealed"]);
   const sizeOf = (value) => (typeof value === "string" ? value.length : isArray(value) && native.isPlainArray(value) ? value.length : 0);
   const watched = (original) => {
     const bytes = dear[original.name] ?? 2;
-    const spend = hasOwn(dear, original.name) ? longTurn : turn;
+    const spend = hasOwn(dear, original.name) || all.has(original.name) ? longTurn : turn;
     return {
       method(...args) {
         spend();
@@ -450,7 +453,7 @@
   };
   const instant = new Set([
     "constructor", "at", "charAt", "charCodeAt", "codePointAt", "valueOf", "next", "return", "throw", "push", "pop", "is",
-    "getPrototypeOf", "hasOwn", "has", "get", "add", "delete", "apply", "call", "then", "catch", "finally", "now", "random",
+    "getPrototypeOf", "hasOwn", "isArray", "has", "get", "add", "delete", "apply", "call", "then", "catch", "finally", "now", "random",
   ]);
   const typed = getPrototypeOf(Uint8Array.prototype);
   for (const owner of [

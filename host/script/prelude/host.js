@@ -3,7 +3,7 @@
 (function (native, room, log) {
   "use strict";
   const { look, turn, isHuge, bounded } = room;
-  const { defineProperty, freeze, getOwnPropertyDescriptor, keys, getPrototypeOf } = Object;
+  const { defineProperty, freeze, keys, getPrototypeOf } = Object;
   const hidden = (target, name, value) =>
     defineProperty(target, name, { value, writable: true, enumerable: false, configurable: true });
 
@@ -243,18 +243,6 @@
     }
   }
   const { isArray } = Array;
-  const { iterator } = Symbol;
-  const values = Array.prototype[iterator];
-  // `object[Symbol.iterator] = value`, which what arrays inherit there would forbid.
-  const assign = (object, key, value) => {
-    const covers = typeof object === "object" && object !== null && key === iterator && object[key] === values;
-    if (covers && getOwnPropertyDescriptor(object, key) === undefined) {
-      defineProperty(object, key, { value, writable: true, enumerable: true, configurable: true });
-    } else {
-      object[key] = value;
-    }
-    return value;
-  };
   const characters = (text) => {
     const made = {};
     for (let i = 0; i < text.length; i += 1) {
@@ -268,7 +256,8 @@
       if (arguments.length === 0) return look();
       // A global that is not there.
       if (arguments.length === 2) throw new ReferenceError(items);
-      if (arguments.length === 3) return assign(items, arguments[1], arguments[2]);
+      // An `import(…)` in a package.
+      if (arguments.length === 3) return Promise.reject(new TypeError(items));
       // `{ ...text }`, of which the engine copies nothing.
       if (arguments.length === 4) return characters(items);
       if (typeof items === "bigint") return bounded(items);
@@ -322,7 +311,8 @@
           const again = factories[index](
             slots.length === 0 ? undefined : (slot) => load(slots[slot]), space, ownGlobal, tick,
           );
-          if (whole[index]) freeze(space);
+          // Nobody holds the namespace of a module that is kept: that it is frozen as well is for what nobody thought of.
+          if (whole[index] || still[index]) freeze(space);
           if (still[index]) {
             kept[index] = space;
             if (again !== undefined) rewind.push(again);

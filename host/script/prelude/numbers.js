@@ -2,7 +2,7 @@
 // writes texts without a look at the clock. Evaluated as a part of the guards.
 (function (native, room) {
   "use strict";
-  const { look, turn, before } = room;
+  const { look, turn, longTurn, before } = room;
   const { apply, construct, ownKeys } = Reflect;
   const { defineProperty, getOwnPropertyDescriptor, getPrototypeOf } = Object;
   return ({ replace, slow, small, light, patient, standIn }) => {
@@ -15,13 +15,14 @@
 
     // --- what they are made of --------------------------------------------------------------------------------
     const pause = (item) => {
-      if (typeof item === "string" && item.length > 1_000) look();
+      if (typeof item === "bigint" || (typeof item === "string" && item.length > 1_000)) look();
       else turn();
     };
+    // The engine takes all items first, and then makes numbers of them.
     function* numbers(items) {
       for (const item of items) {
         pause(item);
-        yield item;
+        yield +item;
       }
     }
     const countable = (items) => {
@@ -100,7 +101,7 @@
     const { assign } = Object;
     replace(Object, "assign", (original) => ({
       method(target, ...sources) {
-        turn();
+        longTurn();
         if (!isView(target)) return apply(original, this, [target, ...sources]);
         for (let i = 0; i < sources.length; i += 1) {
           const from = assign({}, sources[i]);
@@ -114,7 +115,7 @@
     }).method);
     replace(Object, "defineProperties", (original) => ({
       method(target, properties) {
-        turn();
+        longTurn();
         if (!isView(target)) return apply(original, this, [target, properties]);
         const from = assign({}, properties);
         for (const key of ownKeys(from)) {
@@ -199,7 +200,7 @@
       method(...args) {
         if (args.length > 100 && !light(args)) {
           for (let i = 0; i < args.length; i += 1) {
-            turn();
+            pause(args[i]);
             args[i] = convert(args[i]);
           }
         }

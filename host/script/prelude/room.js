@@ -49,7 +49,7 @@
   };
   // One call of a built-in that takes as long as many others, where what it is given is large.
   const longTurn = () => {
-    left -= 8;
+    left -= 32;
     if (left < 0) left = look();
   };
   // Before work on so many characters or elements, for each of which about so many bytes are made. What it makes may

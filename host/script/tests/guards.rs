@@ -62,6 +62,58 @@ fn guarded_built_ins_give_what_the_language_says() {
 }
 
 #[test]
+fn guarded_proxies_are_what_the_language_says() {
+    for (code, gives) in [
+        // The handler is `this`, with its private parts, whenever it got its trap and from whom.
+        (
+            "class H { #n = 0; get(t, k) { return [k, this.#n++] } ownKeys() { return ['a', `n${this.#n}`] } getOwnPropertyDescriptor() { return { value: 1, enumerable: true, configurable: true } } } const h = new H(), p = new Proxy({}, h), q = new Proxy({}, Object.create(h)); return [p.x, p.x, Object.keys(p), Reflect.ownKeys(new Proxy({}, h)).length, q instanceof Object]",
+            r#"[["x",0],["x",1],["a","n2"],2,true]"#,
+        ),
+        (
+            "const h = {}, p = new Proxy({ a: 1 }, h), before = Reflect.ownKeys(p); h.ownKeys = () => ['a', 'b']; const during = Reflect.ownKeys(p); h.ownKeys = undefined; const list = { length: 1, 0: 'z' }; return [before, during, Reflect.ownKeys(p), Reflect.ownKeys(new Proxy({}, Object.freeze({ ownKeys: () => list })))]",
+            r#"[["a"],["a","b"],["a"],["z"]]"#,
+        ),
+        (
+            "const above = {}, p = new Proxy({}, Object.preventExtensions(Object.create(above))); above.ownKeys = () => ['late']; return [Reflect.ownKeys(p), Reflect.ownKeys(new Proxy({ r: 1 }, Reflect)), Reflect.ownKeys(new Proxy({}, new Proxy({}, { get: (t, trap) => (trap === 'ownKeys' ? () => ['meta'] : undefined) })))]",
+            r#"[["late"],["r"],["meta"]]"#,
+        ),
+        (
+            "const { proxy, revoke } = Proxy.revocable([1], { ownKeys: (t) => Reflect.ownKeys(t) }); const seen = [Array.isArray(proxy), Object.keys(proxy)]; revoke(); try { proxy.x } catch (e) { seen.push(e.name) } const made = [() => Proxy({}, {}), () => new Proxy(1, {}), () => new Proxy({}), () => Object.keys(new Proxy({}, { ownKeys: 1 })), () => Object.keys(new Proxy({}, { ownKeys: () => 1 })), () => class extends Proxy {}, () => Reflect.ownKeys(new Proxy({}, { ownKeys: () => ['a', 'a'] }))].map((f) => { try { f(); return 'no' } catch (e) { return e.name } }); return [...seen, ...new Set(made), Proxy.name, Proxy.length, typeof Proxy.prototype]",
+            r#"[true,["0"],"TypeError","TypeError","Proxy",2,"undefined"]"#,
+        ),
+    ] {
+        assert_eq!(once(&format!("() => {{ {code} }}")).unwrap(), gives, "{code}");
+    }
+}
+
+#[test]
+fn keys_that_a_trap_gives_are_bounded() {
+    let many = "const many = Array.from({ length: 1e5 }, (_, i) => `k${i}`);";
+    for proxy in [
+        "new Proxy({}, { ownKeys: () => many })",
+        "Proxy.revocable({}, { ownKeys: () => many }).proxy",
+        "(() => { const h = {}, p = new Proxy({}, h); h.ownKeys = () => many; return p })()",
+        "(() => { const a = {}, h = Object.create(a), p = new Proxy({}, h); a.ownKeys = () => many; return p })()",
+        "(() => { const a = {}, h = Object.create(a); new Proxy({}, a); const p = new Proxy({}, h); Object.setPrototypeOf(h, { ownKeys: () => many }); return p })()",
+        "new Proxy({}, Object.freeze({ ownKeys: () => many }))",
+        "new Proxy({}, { get ownKeys() { return () => many } })",
+        "(() => { const a = {}, h = {}; new Proxy({}, a); const { get, set } = Object.getOwnPropertyDescriptor(a, 'ownKeys'); Object.defineProperty(h, 'ownKeys', { get, set, configurable: true }); const p = new Proxy({}, h); Object.defineProperty(h, 'ownKeys', { value: () => many }); return p })()",
+        "(() => { const h = {}, p = new Proxy({}, h); try { Object.defineProperty(h, 'ownKeys', { value: () => many }) } catch {} try { delete h.ownKeys } catch {} h.ownKeys = () => many; return p })()",
+        "new Proxy({}, new Proxy({}, { get: () => () => many, defineProperty: () => true }))",
+        "new Proxy({}, { ownKeys: () => ({ length: 1e6 }) })",
+        "Reflect.construct(Proxy, [{}, { ownKeys: () => many }])",
+        "new (new Proxy(Proxy, {}))({}, { ownKeys: () => many })",
+        "new (Proxy.bind(null, {}))({ ownKeys: () => many })",
+    ] {
+        let code = format!(
+            "() => {{ {many} try {{ return Reflect.ownKeys({proxy}).length }} catch (e) {{ return `${{e}}` }} }}"
+        );
+        let text = once(&code).unwrap();
+        assert!(text.contains("an ownKeys trap gives at most 16384 keys here"), "{proxy}: {text}");
+    }
+}
+
+#[test]
 fn guarded_collections_and_json_give_what_the_language_says() {
     for (code, gives) in [
         (

@@ -1,7 +1,5 @@
 //! Snippets that loop, recurse, eat, lie or break in: each ends clearly and in bounded time, and the next call works.
 
-use std::time::Instant;
-
 use super::*;
 use crate::plugin::tests::compiled;
 
@@ -33,6 +31,12 @@ fn fits(expected: &str, got: &str) -> bool {
         || (expected == "limit" && ["time", "memory", "stack", "calls", "result", "depth", "bigint"].contains(&got))
 }
 
+/// How long this thread has had a processor: what goes by is more, on a busy machine.
+fn processor_time() -> Duration {
+    let had = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap();
+    Duration::from_nanos(had.split_whitespace().next().unwrap().parse().unwrap())
+}
+
 #[test]
 fn every_hostile_snippet_ends_clearly_and_the_next_call_works() {
     let snippets: Vec<_> = include_str!("hostile.txt")
@@ -46,14 +50,14 @@ fn every_hostile_snippet_ends_clearly_and_the_next_call_works() {
     let mut wrong = Vec::new();
     for (expected, body) in snippets {
         // Where memory is to run out first, time must not.
-        let time = if matches!(expected, "time" | "limit") { 50 } else { 10_000 };
+        let time = if matches!(expected, "time" | "limit") { 50 } else { 60_000 };
         bench.limits.time = Duration::from_millis(time);
-        let began = Instant::now();
+        let before = processor_time();
         // As the compiler makes it, whose ticks are a part of the guards; what it refuses is tried as it is.
         let compiled = compiled(&format!("export function handle(input, ctx) {{ {body} }}"));
         let code = compiled.map_or_else(|| handler(&format!("(input, ctx) => {{ {body} }}")), Arc::new);
         let outcome = bench.run(&code, "{}");
-        let took = began.elapsed();
+        let took = processor_time() - before;
         if !fits(expected, ends(&outcome)) || (expected == "time" && took > Duration::from_secs(3)) {
             wrong.push(format!("{expected}, {took:?}: {body}\n    {outcome:?}"));
         }

@@ -239,9 +239,77 @@ fn what_is_inherited_from_the_realm_can_be_covered_by_assignment() {
             "const own = globalThis.URL; globalThis.URL = globalThis.URL ?? 1; globalThis.atob = () => 'mine'; return [globalThis.URL === own, globalThis.atob(), atob('YQ=='), Object.keys(globalThis).sort(), globalThis.btoa === btoa]",
             r#"[true,"mine","a",["URL","atob"],true]"#,
         ),
+        (
+            "const k = Symbol.iterator, nine = function* () { yield 9 }, a = [1], o = Object.create(Array.prototype), b = []; a[k] = o[k] = nine; class L extends Array {} L.prototype[k] = nine; Object.assign(b, { [k]: nine }); return [[...a], [...o], [...new L(3)], [...b], Reflect.set([], k, nine), [...[7]]]",
+            "[[9],[9],[9],[9],true,[7]]",
+        ),
+        (
+            "const m = Object.create(Math), j = Object.create(JSON), r = Object.create(Reflect), c = Object.create(crypto); m.max = 1; j.parse = 2; r.get = 3; c.randomUUID = 4; class A extends Array {} A.isArray = 5; class O extends Object {} O.keys = 6; class N extends Number {} N.isInteger = 7; class S extends String {} S.raw = 8; return [m.max, m.min(3, 1), j.parse, r.get, c.randomUUID, A.isArray, O.keys, N.isInteger, S.raw, Math.max(1, 2), Array.isArray([]), Object.keys({ a: 1 })]",
+            r#"[1,1,2,3,4,5,6,7,8,2,true,["a"]]"#,
+        ),
+        (
+            "const it = [1, 2].values(), g = (function* () { yield 1 })(); const next = it.next; it.next = () => ({ value: next.call(it).value + 1 }); g.next = () => ({ done: true }); return [it.next(), [...g], [...[3].values()]]",
+            r#"[{"value":2},[],[3]]"#,
+        ),
     ] {
         assert_eq!(once(&format!("(input, ctx) => {{ {code} }}")).unwrap(), gives, "{code}");
     }
+}
+
+#[test]
+fn what_the_realm_has_cannot_be_assigned_to() {
+    for target in [
+        "Array.prototype[Symbol.iterator]",
+        "Math.max",
+        "JSON.parse",
+        "Reflect.get",
+        "crypto.randomUUID",
+        "Object.keys",
+        "Array.isArray",
+        "Object.getPrototypeOf([].values()).next",
+        "Object.getPrototypeOf(function* () {}.prototype).next",
+        "Proxy.revocable",
+        "globalThis.Symbol.prototype.valueOf",
+    ] {
+        let text =
+            once(&format!("() => {{ try {{ {target} = 1; return 'assigned' }} catch (e) {{ return e.name }} }}"));
+        assert_eq!(text.unwrap(), r#""TypeError""#, "{target}");
+    }
+}
+
+/// Nobody holds the namespace of a module that is kept from run to run; were there a way to it, it would lead nowhere.
+#[test]
+fn namespace_of_a_kept_module_is_frozen() {
+    let kept = Module { whole: false, still: true, ..module("p/lib.ts", "__exports.f = () => 1;", vec![]) };
+    let vandal = module(
+        "p/a.ts",
+        &format!(
+            "const m = __import(0); const handle = () => {{ const seen = [m.f(), m.g]; for (const change of [() => {{ m.f = () => 2 }}, \
+             () => {{ m.g = 3 }}, () => Object.defineProperty(m, 'f', {{ value: () => 4 }}), () => {{ delete m.f }}]) try {{ change() }} catch {{}} \
+             return [...seen, m.f(), m.g] }}; {}",
+            export("handle")
+        ),
+        vec![0],
+    );
+    let code = Arc::new(Code { plugin: "p".to_owned(), modules: vec![kept, vandal] });
+    let mut bench = Bench::new();
+    for _ in 0..2 {
+        assert_eq!(bench.run(&code, "{}").unwrap(), "[1,null,1,null]");
+    }
+}
+
+#[test]
+fn handler_of_a_proxy_holds_nothing_for_the_next_run() {
+    let mut bench = Bench::new();
+    let parts = "const h = { ownKeys: Reflect.ownKeys }, p = new Proxy({}, h), r = Proxy.revocable({}, Object.freeze({ ownKeys: \
+                 Reflect.ownKeys })); new Proxy({}, Reflect); const { get, set } = Object.getOwnPropertyDescriptor(h, 'ownKeys'); \
+                 const all = [h.ownKeys, get, set, Proxy, Proxy.revocable, Reflect, r.revoke.constructor];";
+    let vandal = format!(
+        "() => {{ {parts} for (const one of all) {{ try {{ one.x = 1 }} catch {{}} try {{ Object.setPrototypeOf(one, {{ x: 1 }}) }} catch {{}} }} }}"
+    );
+    bench.handle(&vandal).unwrap();
+    let seen = bench.handle(&format!("() => {{ {parts} return all.map((one) => one.x) }}")).unwrap();
+    assert_eq!(seen, "[null,null,null,null,null,null,null]");
 }
 
 #[test]
