@@ -18,8 +18,9 @@ pub(super) trait Whose {
 
 /// How many tenants are remembered that have nothing waiting and are above the level.
 const MOST_AWAY: usize = 64;
-/// More does not count: no run may take so long, and a process that was stopped in the middle of one used no time.
-const MOST_USED: Duration = Duration::from_secs(10);
+/// So far above the level a tenant is at most, or its next call, however small, would wait for so long times the number of
+/// tenants that have something waiting. A process that was stopped in the middle of a run used no time, besides.
+const MOST_ABOVE: Duration = Duration::from_millis(100);
 /// A run that took so long is one that others feel.
 const DEAR: Duration = Duration::from_millis(4);
 /// So far above the level the next run of a tenant whose last one was dear may begin at once.
@@ -153,12 +154,12 @@ impl<T: Whose> Turns<T> {
         if tenant.is_empty() {
             return;
         }
-        let (time, dear) = (time.min(MOST_USED), time >= DEAR);
+        let (time, dear) = (time.min(MOST_ABOVE), time >= DEAR);
         let waits = self.lines.len() - usize::from(self.lines.contains_key(""));
         let among = if self.lines.contains_key(tenant) { waits } else { waits + 1 };
         let risen = self.level + time / u32::try_from(among).unwrap_or(u32::MAX);
         if let Some(line) = self.lines.get_mut(tenant) {
-            let turn = (line.turn.0 + time, line.turn.1);
+            let turn = ((line.turn.0 + time).min(risen + MOST_ABOVE), line.turn.1);
             if let Some(tenant) = self.order.remove(&line.turn) {
                 self.order.insert(turn, tenant);
             }
@@ -166,7 +167,7 @@ impl<T: Whose> Turns<T> {
             line.dear = dear;
         } else {
             let before = self.away.remove(tenant).map_or(self.level, |account| account.used.max(self.level));
-            self.remember(tenant, Account { used: before + time, dear }, risen);
+            self.remember(tenant, Account { used: (before + time).min(risen + MOST_ABOVE), dear }, risen);
         }
         self.level = risen;
     }
@@ -263,6 +264,18 @@ mod tests {
         let served = serve(&mut turns, 1000, |tenant| ms(if tenant == "d" { 100 } else { 1 }));
         assert!((9..=11).contains(&served.matches('d').count()), "{served}");
         assert!(served.starts_with("dccccc"), "{served}");
+    }
+
+    #[test]
+    fn who_used_much_is_back_when_each_of_the_others_had_a_little() {
+        let mut turns = Turns::default();
+        fill(&mut turns, "d", 2);
+        turns.take();
+        ["a", "b", "c"].into_iter().for_each(|tenant| turns.put((tenant, 0)));
+        (0..5).for_each(|_| turns.used("d", ms(60_000)));
+        let served = serve(&mut turns, 200, |_| ms(10));
+        let before = served.find('d').unwrap();
+        assert!((20..=60).contains(&before), "{served}");
     }
 
     #[test]
@@ -365,7 +378,7 @@ mod tests {
             turns.used(&format!("away{number}"), ms(10));
         }
         assert_eq!(turns.away.len(), MOST_AWAY);
-        turns.used("here0", ms(3_600_000));
+        (0..30).for_each(|_| turns.used("here0", ms(3_600_000)));
         turns.used("away", ms(1));
         assert_eq!(turns.away.len(), 1, "the level has risen above the others");
     }

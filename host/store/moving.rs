@@ -15,7 +15,8 @@ use crate::schema::{ColumnType, Dialect, ddl};
 pub(super) const TABLE: &str = "_oncehost_copy";
 
 /// What a database says about its own tables beside their rows; each has its own.
-pub(super) const NOT_COPIED: [&str; 4] = [TABLE, "_oncehost_version", "_oncehost_owner", "_oncehost_heard"];
+pub(super) const NOT_COPIED: [&str; 5] =
+    [TABLE, "_oncehost_version", "_oncehost_owner", "_oncehost_heard", "_oncehost_noted"];
 
 /// Whether a table's rows say nothing about what was done: up to when ticks were made is noted before one has come.
 pub(super) fn is_beside(table: &str) -> bool {

@@ -18,14 +18,19 @@ impl HostDb {
     ///
     /// Whether an event has its message already is not asked of an index over all of them, which would take a page of the
     /// disk for each: ids have no order. What comes behind the last row that was noted is new. What does not was noted
-    /// before its host ended, or comes again from a backup of the plugin's file; then all messages are searched.
+    /// before its host ended, or comes again from a backup of the plugin's file; then all messages are searched. After a
+    /// backup was put back, what it had lost comes again too, in later rows: then there is such an index for a while.
     ///
     /// # Errors
     /// When the database fails.
     pub fn note(&self, plugin: &str, newest: i64, messages: &[Message], now: Millis) -> Result<i64, StoreError> {
         let up_to = self.heard_up_to(plugin)?;
+        if newest < up_to && up_to < i64::MAX {
+            self.index_messages()?;
+        }
         let doubtful = messages.iter().filter(|message| message.row <= up_to).map(|message| message.event_id.as_str());
-        let known = self.known(doubtful.collect())?;
+        let mut known = self.known(doubtful.collect())?;
+        known.extend(self.indexed(messages)?);
         let new: Vec<_> = messages.iter().filter(|message| !known.contains(&message.event_id)).collect();
         let next = messages.iter().map(|message| message.row).fold(up_to.min(newest), i64::max);
         let last = self.write(|connection| {
@@ -72,6 +77,31 @@ impl HostDb {
             known.extend(rows(&self.reading(), &sql, values.as_slice(), |row| row.get(0))?);
         }
         Ok(known)
+    }
+
+    /// Keeps the ids of all messages in order, until the messages are forgotten.
+    fn index_messages(&self) -> Result<(), StoreError> {
+        self.write(|connection| {
+            connection.execute_batch(
+                "INSERT INTO _oncehost_noted SELECT event_id, noted_at FROM notifications WHERE true ORDER BY event_id \
+                 ON CONFLICT DO NOTHING",
+            )
+        })
+    }
+
+    /// Those of these events whose ids are kept in order.
+    fn indexed(&self, messages: &[Message]) -> Result<Vec<String>, StoreError> {
+        let reader = self.reading();
+        let look = || {
+            let any = reader.prepare_cached("SELECT 1 FROM _oncehost_noted LIMIT 1")?.exists([])?;
+            let mut one = reader.prepare_cached("SELECT 1 FROM _oncehost_noted WHERE event_id = ?1")?;
+            let there = messages.iter().filter(|_| any).filter_map(|message| {
+                let there = one.exists([&message.event_id]);
+                there.map(|there| there.then(|| message.event_id.clone())).transpose()
+            });
+            there.collect::<rusqlite::Result<_>>()
+        };
+        look().map_err(|error| fault(&error))
     }
 
     /// Says that these events were relayed, which is on disk: they do not come again while this process lives.
@@ -136,7 +166,11 @@ impl HostDb {
                    WHERE position < coalesce((SELECT min(position) FROM notifications WHERE noted_at > ?1), \
                    (SELECT max(position) FROM notifications)) ORDER BY position LIMIT ?2)";
         let batch = i64::try_from(batch).unwrap_or(i64::MAX);
-        self.write(|connection| connection.execute(sql, params![before, batch]))
+        let ids = "DELETE FROM _oncehost_noted WHERE event_id IN (SELECT event_id FROM _oncehost_noted WHERE noted_at <= ?1 LIMIT ?2)";
+        self.write(|connection| {
+            let ids = connection.execute(ids, params![before, batch])?;
+            Ok(ids + connection.execute(sql, params![before, batch])?)
+        })
     }
 }
 
@@ -188,7 +222,11 @@ mod tests {
         let db = HostDb::open(folder.path()).unwrap();
         assert_eq!(note(&db, 2, &["b"]), 4);
         assert_eq!(db.heard_up_to("p").unwrap(), 2);
-        assert_eq!(note(&db, 3, &["e", "f"]), 6);
+        // What the backup had lost is done again; "e" and "f" are new.
+        assert_eq!(note(&db, 3, &["e", "d"]), 5);
+        assert_eq!(note(&db, 5, &["f", "c"]), 6);
+        db.clear_messages(1, 99).unwrap();
+        assert_eq!(db.indexed(&[message(1, "a")]).unwrap(), Vec::<String>::new());
         assert_eq!(db.heard_up_to("other").unwrap(), i64::MAX);
     }
 
