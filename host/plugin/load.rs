@@ -377,8 +377,8 @@ impl Checks<'_, '_> {
         match self.evaluator.exports_of(self.code, entry) {
             Ok(found) => {
                 if !self.bundle.lacks_handle[entry] && !found.handles {
-                    let message =
-                        "exports a `handle` that is no function: write `export function handle(input, ctx) { … }`";
+                    let message = "exports a `handle` that is no function, or a generator, of which nothing runs until somebody asks it: \
+                         write `export function handle(input, ctx) { … }`, or `export async function …`";
                     self.loader.faults.push(Fault::in_file(file, message));
                 }
                 found.config

@@ -31,7 +31,10 @@ const AHEAD: Millis = 60_000;
 /// Which settings are not the defaults, and who set them.
 pub(super) fn settings(settings: &Settings) -> Finding {
     if settings.given.is_empty() && settings.stores.is_empty() {
-        return Finding::ok("settings", "all are the defaults: no oncehost.toml here, no ONCEHOST_*, no flags");
+        return Finding::ok(
+            "settings",
+            "all of the host's are the defaults: no oncehost.toml, ONCEHOST_* or flag sets one",
+        );
     }
     let given = settings.given.iter().map(|(name, from)| format!("{name} from {from}"));
     let stores = settings.stores.iter().map(|(plugin, placed)| format!("the store of {plugin} from {}", placed.from));

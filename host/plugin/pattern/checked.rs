@@ -78,6 +78,11 @@ fn noted(source: &str, at: &str, misfits: &mut Vec<Misfit>) -> String {
 /// # Errors
 /// Why it is none, as the end of a sentence.
 pub fn checked(source: &str) -> Result<String, String> {
+    if source.bytes().rev().take_while(|byte| *byte == b'\\').count() % 2 == 1 {
+        return Err(
+            "ends in a backslash, behind which a sign has to stand; write `\\\\` for the backslash itself".to_owned()
+        );
+    }
     let allocator = Allocator::default();
     let parsed = LiteralParser::new(&allocator, source, Some("u"), Options::default()).parse();
     let pattern = parsed.map_err(|error| refusal(source, &error))?;
@@ -233,6 +238,8 @@ mod tests {
             let why = checked(pattern).unwrap_err();
             assert!(why.starts_with("is no regular expression of ECMA-262") && why.contains(said), "{pattern}: {why}");
         }
+        assert!(checked(r"ab\\").is_ok());
+        assert!(checked(r"ab\\\").unwrap_err().starts_with("ends in a backslash"));
     }
 
     #[test]

@@ -342,14 +342,17 @@ fn faults_of_the_schema_have_their_line() {
 }
 
 #[test]
-fn a_handle_that_is_no_function_is_refused() {
-    assert_eq!(
-        faults(&[("handlers/a.ts", "export const handle = 5"), ("events/b.ts", "export let handle")]),
-        [
-            "shop/handlers/a.ts: exports a `handle` that is no function: write `export function handle(input, ctx) { … }`",
-            "shop/events/b.ts: exports a `handle` that is no function: write `export function handle(input, ctx) { … }`",
-        ]
-    );
+fn a_handle_that_is_no_function_or_a_generator_is_refused() {
+    let said = "exports a `handle` that is no function, or a generator, of which nothing runs until somebody asks it: write \
+                `export function handle(input, ctx) { … }`, or `export async function …`";
+    let files = [
+        ("handlers/a.ts", "export const handle = 5"),
+        ("handlers/b.ts", "export function* handle() {}"),
+        ("handlers/c.ts", "export async function* handle() {}"),
+        ("events/b.ts", "export let handle"),
+    ];
+    let all: Vec<String> = files.iter().map(|(name, _)| format!("shop/{name}: {said}")).collect();
+    assert_eq!(faults(&files), all);
 }
 
 #[test]

@@ -206,6 +206,9 @@
     [WeakMap.prototype, undefined, "a WeakMap"],
     [WeakSet.prototype, undefined, "a WeakSet"],
   ];
+  // What they give does nothing until somebody asks it.
+  const generators = [getPrototypeOf(function* () {}), getPrototypeOf(async function* () {})];
+  const iterators = [Iterator.prototype, getPrototypeOf(generators[1].prototype)];
   const kindOfArray = (value) => {
     try {
       return apply(tag, value, []);
@@ -351,7 +354,7 @@
     },
     exportsOf(begin, entry) {
       const { handle, config } = begin(entry);
-      return [typeof handle === "function", config];
+      return [typeof handle === "function" && !generators.includes(getPrototypeOf(handle)), config];
     },
     // What an object that is neither plain nor an array is: [kind, payload].
     classify(value) {
@@ -381,6 +384,10 @@
         } catch {}
       }
       if (value instanceof Error) return ["error", ""];
+      for (let it = getPrototypeOf(value); it !== null; it = getPrototypeOf(it)) {
+        turn();
+        if (iterators.includes(it)) return ["refused", "an iterator: turn it into an array, [...it]"];
+      }
       return ["instance", ""];
     },
     hostFailure,

@@ -157,6 +157,17 @@
       return fromBase64(digest).buffer;
     },
   };
+  const keyed = [
+    "decrypt", "deriveBits", "deriveKey", "encrypt", "exportKey", "generateKey", "importKey", "sign", "unwrapKey", "verify", "wrapKey",
+  ];
+  for (const name of keyed) {
+    const refused = {
+      async [name]() {
+        fail("NotSupportedError", `crypto.subtle.${name} is not here, only digest: sign with a package of plain JavaScript, such as @noble/hashes`);
+      },
+    };
+    subtle[name] = refused[name];
+  }
   const crypto = {
     subtle,
     // Seeded as Math.random is: a rerun of the same call draws the same.

@@ -302,14 +302,14 @@ fn namespace_of_a_kept_module_is_frozen() {
 fn handler_of_a_proxy_holds_nothing_for_the_next_run() {
     let mut bench = Bench::new();
     let parts = "const h = { ownKeys: Reflect.ownKeys }, p = new Proxy({}, h), r = Proxy.revocable({}, Object.freeze({ ownKeys: \
-                 Reflect.ownKeys })); new Proxy({}, Reflect); const { get, set } = Object.getOwnPropertyDescriptor(h, 'ownKeys'); \
-                 const all = [h.ownKeys, get, set, Proxy, Proxy.revocable, Reflect, r.revoke.constructor];";
+                 Reflect.ownKeys })); new Proxy({}, Reflect); \
+                 const all = [h.ownKeys, Proxy, Proxy.revocable, Reflect, r.revoke.constructor];";
     let vandal = format!(
         "() => {{ {parts} for (const one of all) {{ try {{ one.x = 1 }} catch {{}} try {{ Object.setPrototypeOf(one, {{ x: 1 }}) }} catch {{}} }} }}"
     );
     bench.handle(&vandal).unwrap();
     let seen = bench.handle(&format!("() => {{ {parts} return all.map((one) => one.x) }}")).unwrap();
-    assert_eq!(seen, "[null,null,null,null,null,null,null]");
+    assert_eq!(seen, "[null,null,null,null,null]");
 }
 
 #[test]

@@ -328,6 +328,8 @@ fn the_web_s_older_hash_is_there() {
     let digest =
         "crypto.subtle.digest('sha-1', new TextEncoder().encode('abc')).then((d) => new Uint8Array(d).toHex())";
     assert_eq!(once(&format!("() => {digest}")).unwrap(), r#""a9993e364706816aba3e25717850c26c9cd0d89d""#);
+    let told = once("() => crypto.subtle.sign('HMAC').catch((e) => e.message)").unwrap();
+    assert!(told.contains("crypto.subtle.sign is not here, only digest"), "{told}");
 }
 
 #[test]
