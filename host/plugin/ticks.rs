@@ -8,7 +8,7 @@
 //!   convert what it gives, which takes long where that is a huge BigInt or a text of many digits;
 //! - before `...` of what may have many members, and before each element that is given its value by `[a[0], a[1]] = …`;
 //! - before `==`, before what compares with a BigInt, and before all names of an object are gone through by `for … in`,
-//!   `{ ...o }` or `{ ...rest } = o`: there it looks each time, `__left = __tick()`;
+//!   `{ ...o }` or `{ ...rest } = o`, and behind `catch ({ ...rest })`: there it looks each time, `__left = __tick()`;
 //! - before each so-manieth expression that makes or compares something: between two looks the heap grows by little.
 //!
 //! Patterns get a turn that the engine counts where it would look at the clock too seldom (see `pattern`).
@@ -21,7 +21,7 @@
 use oxc::allocator::{Allocator, ArenaVec, TakeIn};
 use oxc::ast::ast::{
     Argument, ArrowFunctionBody, AssignmentOperator, AssignmentTarget, AssignmentTargetMaybeDefault, BinaryExpression,
-    BinaryOperator, BindingPattern, Expression, FunctionBody, LogicalOperator, NumberBase, ObjectPattern,
+    BinaryOperator, BindingPattern, CatchClause, Expression, FunctionBody, LogicalOperator, NumberBase, ObjectPattern,
     ObjectPropertyKind, Program, RegExpLiteral, SimpleAssignmentTarget, SpreadElement, Statement, SwitchCase,
     UnaryOperator, UpdateOperator, VariableDeclarator,
 };
@@ -439,6 +439,18 @@ impl<'a> VisitMut<'a> for Marker<'a> {
             self.look_before(expression);
         } else if !idle {
             self.count(expression);
+        }
+    }
+
+    fn visit_catch_clause(&mut self, it: &mut CatchClause<'a>) {
+        if let Some(param) = &mut it.param {
+            self.visit_catch_parameter(param);
+        }
+        let gathers = std::mem::take(&mut self.gathers);
+        self.visit_block_statement(&mut it.body);
+        if gathers {
+            let look = self.tick_statement(it.span, true);
+            it.body.body.insert(0, look);
         }
     }
 

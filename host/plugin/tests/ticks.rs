@@ -95,6 +95,12 @@ fn what_takes_long_in_a_row_ends_soon_after_the_deadline() {
         (chain, "return [", "o.x?.(), ", "]"),
         (chain, "return [", "'x' in o, ", "]"),
         (text, "switch (u) { ", "case t: ", "}"),
+        (
+            "const o: any = {}; for (let i = 0; i < 5e4; i++) o['k' + i] = i",
+            "",
+            "try { throw o } catch ({ a, ...r }) {} ",
+            "",
+        ),
     ] {
         let body = format!("{before}; {begin}{}{end}", each.repeat(9999));
         let bundle = bundle(&[("a.ts", &format!("export function handle(): any {{ {body} }}"))]);
