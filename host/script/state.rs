@@ -47,7 +47,7 @@ const MOST_TURNS: i32 = 63;
 const LOOK_AT_HEAP: i32 = 1024;
 
 /// How long a run keeps its processor before it lets other threads that wait for one go first.
-const OWN: Duration = Duration::from_micros(500);
+const OWN: Duration = Duration::from_micros(100);
 
 type Kept = Persistent<JsValue<'static>>;
 
