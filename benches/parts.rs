@@ -75,10 +75,10 @@ fn engine(c: &mut Criterion) {
         };
         engine.run(&call, Box::new(Answers)).expect("the handler runs")
     };
-    c.bench_function("a run of a handler that does nothing", |b| b.iter(|| run(plugin, "parts.nothing")));
+    c.bench_function("a run of a handler that does nothing", |b| b.iter(|| run(plugin, "nothing")));
     let mut group = c.benchmark_group("bindings");
     group.throughput(Throughput::Elements(u64::from(CALLS)));
-    group.bench_function(format!("{CALLS} calls in one run"), |b| b.iter(|| run(plugin, "parts.calls")));
+    group.bench_function(format!("{CALLS} calls in one run"), |b| b.iter(|| run(plugin, "calls")));
     group.finish();
     c.bench_function("a new engine, locked", |b| b.iter(|| Engine::new(EngineLimits::default())));
 }
@@ -98,7 +98,7 @@ fn gate(c: &mut Criterion) {
     let call = |key: &str| {
         let request = Request {
             plugin: "parts".to_owned(),
-            action: "parts.nothing".to_owned(),
+            action: "nothing".to_owned(),
             key: vec![key.as_bytes().to_vec()],
             body: INPUT.as_bytes().to_vec(),
             origin: Origin { request_id: "bench".into(), trace: None, facts: None },
