@@ -5,3 +5,10 @@ CREATE TABLE _oncehost_heard (
   plugin TEXT    PRIMARY KEY,
   up_to  INTEGER NOT NULL
 ) STRICT, WITHOUT ROWID;
+
+-- Folders in which the step before was done when its table was called otherwise.
+CREATE TABLE IF NOT EXISTS _oncehost_noted (
+  event_id TEXT PRIMARY KEY,
+  noted_at INTEGER NOT NULL
+) STRICT, WITHOUT ROWID;
+DROP TABLE IF EXISTS noted;

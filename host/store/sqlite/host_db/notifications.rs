@@ -247,4 +247,17 @@ mod tests {
         assert_eq!(note(&db, 7, &["a", "b"]), 2);
         assert_eq!((db.event_at(41).unwrap().as_deref(), db.last_position().unwrap()), (Some("a"), 42));
     }
+
+    #[test]
+    fn folder_whose_table_of_noted_events_has_its_first_name_opens() {
+        let folder = tempfile::tempdir().unwrap();
+        let old = rusqlite::Connection::open(folder.path().join("host.db")).unwrap();
+        super::super::TABLES[..5].iter().for_each(|step| old.execute_batch(step).unwrap());
+        old.execute_batch("ALTER TABLE _oncehost_noted RENAME TO noted").unwrap();
+        old.pragma_update(None, "user_version", 5).unwrap();
+        drop(old);
+        let db = HostDb::open(folder.path()).unwrap();
+        assert_eq!(note(&db, 1, &["a"]), 1);
+        db.clear_messages(0, 9).unwrap();
+    }
 }
