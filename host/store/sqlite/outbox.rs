@@ -15,7 +15,7 @@ pub fn publish(tx: &Tx, event: &Event, now: Millis) -> Result<Published, StoreEr
         let inserted = connection
             .prepare_cached(
                 "INSERT INTO _oncehost_events (event_id, tenant, topic, subject, event_key, payload, published_at) \
-                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (event_id) DO NOTHING",
+                 VALUES (?1, ?2, ?3, ?4, ?5, ?6, ?7) ON CONFLICT (event_key, event_id) DO NOTHING",
             )
             .and_then(|mut statement| {
                 statement.execute(params![
@@ -34,14 +34,12 @@ pub fn publish(tx: &Tx, event: &Event, now: Millis) -> Result<Published, StoreEr
         }
         let same = connection
             .prepare_cached(
-                "SELECT topic = ?2 AND subject IS ?3 AND payload = ?4 FROM _oncehost_events WHERE event_id = ?1",
+                "SELECT topic = ?3 AND subject IS ?4 AND payload = ?5 FROM _oncehost_events \
+                 WHERE event_key = ?1 AND event_id = ?2",
             )
             .and_then(|mut statement| {
-                statement
-                    .query_row(params![event.event_id, event.topic, event.subject, event.payload], |row| {
-                        row.get::<_, bool>(0)
-                    })
-                    .optional()
+                let params = params![event.event_key, event.event_id, event.topic, event.subject, event.payload];
+                statement.query_row(params, |row| row.get::<_, bool>(0)).optional()
             })
             .map_err(|error| fault(&error))?;
         Ok(if same == Some(true) { Published::Already } else { Published::Other })
@@ -125,16 +123,22 @@ pub fn mark_relayed(tx: &Tx, ids: &[i64], now: Millis) -> Result<(), StoreError>
     })
 }
 
-/// One published event.
+/// One published event. Where its plugin chose its key, all are read through from the last one on.
 ///
 /// # Errors
 /// When the database fails.
 pub fn find(tx: &Tx, event_id: &str) -> Result<Option<Outgoing>, StoreError> {
     tx.with(|connection| {
-        connection
-            .prepare_cached(&format!("{SELECT} WHERE event_id = ?1"))
-            .and_then(|mut statement| statement.query_row([event_id], outgoing).optional())
-            .map_err(|error| fault(&error))
+        let one = |rest: &str| {
+            let mut statement = connection.prepare_cached(&format!("{SELECT} WHERE {rest}"))?;
+            statement.query_row([event_id], outgoing).optional()
+        };
+        let found = one("event_key = ?1 AND event_id = ?1");
+        let found = found.and_then(|found| match found {
+            None => one("event_id = ?1 ORDER BY id DESC LIMIT 1"),
+            found => Ok(found),
+        });
+        found.map_err(|error| fault(&error))
     })
 }
 
@@ -152,4 +156,53 @@ pub fn clear(tx: &Tx, before: Millis, batch: usize) -> Result<usize, StoreError>
             .and_then(|mut statement| statement.execute(params![before, i64::try_from(batch).unwrap_or(i64::MAX)]))
             .map_err(|error| fault(&error))
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::store::sqlite::own::HOST_TABLES;
+    use crate::store::sqlite::{Access, Shared};
+
+    fn event(event_id: &str, event_key: &str) -> Event {
+        let (tenant, topic, payload) = ("t".to_owned(), "p.done".to_owned(), "1".to_owned());
+        Event { event_id: event_id.to_owned(), event_key: event_key.to_owned(), tenant, topic, subject: None, payload }
+    }
+
+    #[test]
+    fn event_is_told_from_others_of_its_key_and_found_by_its_id() {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = Shared::open(&folder.path().join("p.db"), Access::Write).unwrap();
+        let tx = Tx::begin(&shared).unwrap();
+        // The id of one is the key that somebody chose for another; and two tenants chose the same.
+        let all = [event("1", "1"), event("2", "1"), event("3", "1"), event("4", "other")];
+        for event in &all {
+            assert_eq!(publish(&tx, event, 0).unwrap(), Published::Now);
+        }
+        for event in &all {
+            assert_eq!(publish(&tx, event, 0).unwrap(), Published::Already);
+            let changed = Event { payload: "2".to_owned(), ..event.clone() };
+            assert_eq!(publish(&tx, &changed, 0).unwrap(), Published::Other);
+            assert_eq!(find(&tx, &event.event_id).unwrap().unwrap().event_id, event.event_id);
+        }
+        assert_eq!(find(&tx, "other").unwrap(), None);
+    }
+
+    #[test]
+    fn event_of_an_older_version_s_file_is_published_no_second_time() {
+        let folder = tempfile::tempdir().unwrap();
+        let path = folder.path().join("p.db");
+        let older = Connection::open(&path).unwrap();
+        HOST_TABLES[..5].iter().for_each(|step| older.execute_batch(step).unwrap());
+        let rows = "INSERT INTO _oncehost_events (event_id, tenant, topic, event_key, payload, published_at) VALUES
+                    ('1', 't', 'p.done', '1', '1', 0), ('2', 't', 'p.done', 'chosen', '1', 0); PRAGMA user_version = 5";
+        older.execute_batch(rows).unwrap();
+        drop(older);
+        let shared = Shared::open(&path, Access::Write).unwrap();
+        let tx = Tx::begin(&shared).unwrap();
+        for event in [event("1", "1"), event("2", "chosen")] {
+            assert_eq!(publish(&tx, &event, 1).unwrap(), Published::Already);
+        }
+        assert_eq!(waiting(&tx, 0, 9, 99).unwrap().len(), 2);
+    }
 }

@@ -10,12 +10,13 @@ use crate::schema::SchemaError;
 use crate::store::tables::Own;
 
 /// The host's own tables, a step a version: `PRAGMA user_version` is the number of steps that were applied.
-pub(super) const HOST_TABLES: [&str; 5] = [
+pub(super) const HOST_TABLES: [&str; 6] = [
     include_str!("../../../schema/sqlite/0001_host.sql"),
     include_str!("../../../schema/sqlite/0002_flows.sql"),
     include_str!("../../../schema/sqlite/0003_events.sql"),
     include_str!("../../../schema/sqlite/0004_turns.sql"),
     include_str!("../../../schema/sqlite/0005_details.sql"),
+    include_str!("../../../schema/sqlite/0006_event_keys.sql"),
 ];
 
 /// Looks at a database's schema; one that never was there is taken as empty, and is not made.
