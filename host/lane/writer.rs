@@ -131,7 +131,6 @@ impl Writer {
             let mut turn = commit_together(desk, &group, alone > 0, &mut |index, invocation, tx| {
                 self.run(desk, index, invocation, tx)
             })?;
-            self.lane.settings.committed.nudge(&self.lane.plugin);
             crate::crash_point!("before-replies");
             alone = alone.saturating_sub(1) + turn.alone;
             let wakes = turn.wakes();
@@ -142,6 +141,8 @@ impl Writer {
             // What nobody else holds is then put away where the replies are sent.
             drop(group);
             answer(answered, self.lane.settings.runtime.as_ref());
+            // Then: who relays and delivers must not be woken before those who wait for their replies.
+            self.lane.settings.committed.nudge(&self.lane.plugin);
             if let Some(wakes) = wakes {
                 self.lane.settings.after.committed(&self.lane.plugin, wakes);
             }
