@@ -3,12 +3,13 @@
 use std::net::{IpAddr, Ipv6Addr};
 use std::sync::Arc;
 
-use axum::Extension;
 use axum::body::Body;
 use axum::extract::{Request, State};
 use axum::http::{HeaderMap, HeaderName, HeaderValue, Method, Response, StatusCode, Uri, header};
 use axum::middleware::Next;
+use axum::{Extension, Router};
 use serde_json::Value as Json;
+use tower_service::Service;
 
 use super::problem::Problem;
 use super::reply::{self, EXPIRES, KEY, REPLAYED, REQUEST_ID, TENANT};
@@ -24,17 +25,17 @@ use crate::invoke::InvokeError;
 pub(super) struct RequestId(pub Arc<str>);
 
 /// Gives the request its id, turns away whom the door does not let in, and finishes the reply's headers.
-pub(super) async fn pass(State(shared): State<Arc<Shared>>, mut request: Request, next: Next) -> Response<Body> {
-    let id = RequestId(request_id(request.headers(), &shared));
+pub(super) async fn pass(shared: &Shared, paths: Router, mut request: Request) -> Response<Body> {
+    let id = RequestId(request_id(request.headers(), shared));
     let watched = Watched::begin(&request, &id, &shared.app);
     request.extensions_mut().insert(watched.origin.clone());
     let asking = request.headers().get(header::ORIGIN).cloned();
     let other = asking.filter(|origin| listed(origin, &shared.app.settings.origins));
     request.extensions_mut().insert(id.clone());
-    let mut response = match admit(&shared, request.uri(), request.headers(), other.is_some()) {
+    let mut response = match admit(shared, request.uri(), request.headers(), other.is_some()) {
         Err(failure) => shared.problem(failure, &id),
-        Ok(()) if request.method() == Method::OPTIONS => options(request, next).await,
-        Ok(()) => next.run(request).await,
+        Ok(()) if request.method() == Method::OPTIONS => options(request, paths).await,
+        Ok(()) => ask(paths, request).await,
     };
     let headers = response.headers_mut();
     if let Ok(id) = HeaderValue::try_from(id.0.as_ref()) {
@@ -49,6 +50,11 @@ pub(super) async fn pass(State(shared): State<Arc<Shared>>, mut request: Request
         share(headers, origin);
     }
     watched.end(response.status());
+    response
+}
+
+async fn ask(mut paths: Router, request: Request) -> Response<Body> {
+    let Ok(response) = paths.call(request).await;
     response
 }
 
@@ -116,8 +122,8 @@ fn listed(origin: &HeaderValue, origins: &[String]) -> bool {
 }
 
 /// `OPTIONS`: which methods a path takes, and to a listed origin what its page may send.
-async fn options(request: Request, next: Next) -> Response<Body> {
-    let mut response = next.run(request).await;
+async fn options(request: Request, paths: Router) -> Response<Body> {
+    let mut response = ask(paths, request).await;
     if response.status() != StatusCode::METHOD_NOT_ALLOWED {
         return response;
     }

@@ -1,19 +1,22 @@
 //! Connections: accepting them, and ending them in good order.
 
+use std::convert::Infallible;
 use std::sync::Arc;
 use std::time::Duration;
 
-use axum::Router;
+use axum::body::Body;
 use axum::serve::Listener;
+use hyper::Request;
+use hyper::body::Incoming;
 use hyper::server::conn::http1;
+use hyper::service::service_fn;
 use hyper_util::rt::{TokioIo, TokioTimer};
-use hyper_util::service::TowerToHyperService;
 use tokio::sync::watch;
 use tokio::task::JoinSet;
 
-use super::Door;
 use super::seats::{Seats, Taken};
 use super::wire::Wire;
+use super::{Door, Site};
 use crate::app::App;
 
 /// Bytes of a request's head; and of what is read ahead of use.
@@ -27,7 +30,7 @@ where
     L: Listener,
     L::Addr: Send,
 {
-    let (router, grace) = (super::router(app.clone(), door, connections), app.settings.stop_grace);
+    let (site, grace) = (super::site(app.clone(), door, connections), app.settings.stop_grace);
     let (seats, mut knocking) = (Seats::new(connections), None);
     let mut open = JoinSet::new();
     let mut stopping = stop.clone();
@@ -39,7 +42,7 @@ where
             taken = seats.take(), if knocking.is_some() => {
                 if let Some(io) = knocking.take() {
                     let wire = Wire::new(io, app.clone(), taken.seat.clone());
-                    open.spawn(connection(wire, router.clone(), app.settings.head_time, stop.clone(), taken));
+                    open.spawn(connection(wire, site.clone(), app.settings.head_time, stop.clone(), taken));
                 }
             }
             (io, _) = listener.accept(), if knocking.is_none() => knocking = Some(io),
@@ -58,7 +61,7 @@ async fn turned_true(stop: &mut watch::Receiver<bool>) {
     let _gone = stop.wait_for(|stop| *stop).await;
 }
 
-async fn connection<I>(io: I, router: Router, head_time: Duration, mut stop: watch::Receiver<bool>, taken: Taken)
+async fn connection<I>(io: I, site: Site, head_time: Duration, mut stop: watch::Receiver<bool>, taken: Taken)
 where
     I: tokio::io::AsyncRead + tokio::io::AsyncWrite + Unpin + Send + 'static,
 {
@@ -66,7 +69,11 @@ where
     // A client that closed its sending half still waits for its answer.
     http.half_close(true);
     http.timer(TokioTimer::new()).header_read_timeout(head_time).max_header_size(HEAD_SIZE).max_buf_size(READ_AHEAD);
-    let mut serving = std::pin::pin!(http.serve_connection(TokioIo::new(io), TowerToHyperService::new(router)));
+    let answer = service_fn(|request: Request<Incoming>| {
+        let answer = site.clone().answer(request.map(Body::new));
+        async { Ok::<_, Infallible>(answer.await) }
+    });
+    let mut serving = std::pin::pin!(http.serve_connection(TokioIo::new(io), answer));
     let served = tokio::select! {
         served = serving.as_mut() => served,
         () = turned_true(&mut stop) => {

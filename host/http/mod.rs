@@ -4,7 +4,7 @@ use std::sync::Arc;
 
 use axum::body::Body;
 use axum::extract::State;
-use axum::http::{Method, Response, StatusCode, Uri};
+use axum::http::{Method, Request, Response, StatusCode, Uri};
 use axum::routing::{delete, get, post};
 use axum::{Extension, Router};
 use serde_json::json;
@@ -52,8 +52,22 @@ struct Shared {
     streams: Arc<Streams>,
 }
 
+/// What answers requests.
+#[derive(Clone)]
+pub struct Site {
+    shared: Arc<Shared>,
+    paths: Router,
+}
+
+impl Site {
+    /// The answer to one request. The door stands around the paths: within, the header Allow would not be there yet.
+    pub async fn answer(self, request: Request<Body>) -> Response<Body> {
+        door::pass(&self.shared, self.paths, request).await
+    }
+}
+
 /// All paths that can be asked by way of `door`, where there may be so many connections.
-pub fn router(app: Arc<App>, door: Door, connections: usize) -> Router {
+pub fn site(app: Arc<App>, door: Door, connections: usize) -> Site {
     let streams = Streams::new(connections / 2, app.settings.streams);
     let shared = Arc::new(Shared { app, door, streams });
     let mut router = Router::new()
@@ -87,8 +101,7 @@ pub fn router(app: Arc<App>, door: Door, connections: usize) -> Router {
     }
     router = router.merge(guarded.route_layer(axum::middleware::from_fn_with_state(shared.clone(), door::guard)));
     let paths = router.fallback(not_found).method_not_allowed_fallback(wrong_method).with_state(shared.clone());
-    // The door stands around the router, not inside its routes, where the header Allow is not there yet.
-    Router::new().fallback_service(paths).layer(axum::middleware::from_fn_with_state(shared, door::pass))
+    Site { shared, paths }
 }
 
 /// The process is alive.
