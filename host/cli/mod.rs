@@ -193,6 +193,12 @@ fn named(found: &ArgMatches) -> String {
 /// hundreds of them, which take memory for as long as it runs.
 const WAITING_THREADS: usize = 64;
 
+/// Threads that read and write for clients: one for two processors, since lanes have threads of their own. With more of
+/// them a request wakes one after the other, which on two processors takes a sixth of the time of a call that is alone.
+fn serving_threads() -> usize {
+    std::thread::available_parallelism().map_or(1, |processors| processors.get().div_ceil(2))
+}
+
 fn run(cli: Cli) -> Result<(), Fail> {
     let Global { plugins, data, listen, store, config, log, log_format } = cli.global;
     let flags = [
@@ -212,8 +218,11 @@ fn run(cli: Cli) -> Result<(), Fail> {
         complain(&format!("{name} in the environment is no setting, and is not looked at"));
     }
     check_threads()?;
-    let runtime =
-        tokio::runtime::Builder::new_multi_thread().enable_all().max_blocking_threads(WAITING_THREADS).build()?;
+    let runtime = tokio::runtime::Builder::new_multi_thread()
+        .worker_threads(serving_threads())
+        .max_blocking_threads(WAITING_THREADS)
+        .enable_all()
+        .build()?;
     let done = runtime.block_on(async {
         // With somebody who listens, a file that reaches its limit (ulimit -f) is an error of the write, not the end.
         let _too_large = signal(SignalKind::from_raw(FILE_TOO_LARGE))?;

@@ -11,6 +11,7 @@ use serde_json::{Value as Json, json};
 use super::door::{self, RequestId};
 use super::problem::Problem;
 use super::{Shared, body, reply};
+use crate::aside::{LONG, aside};
 use crate::auth::scope::EVENTS_WRITE;
 use crate::events::cloudevent::CloudEvent;
 use crate::events::ingest::{self, Receipt};
@@ -37,17 +38,17 @@ pub(super) async fn accept(
 async fn run(shared: &Shared, id: &RequestId, headers: &HeaderMap, body: Body) -> Result<Response<Body>, Failure> {
     let mode = mode(headers)?;
     let bytes = body::read(headers, body, shared.app.settings.body_limit).await?;
-    let events = match mode {
-        Mode::Structured => vec![Ok(CloudEvent::structured(&bytes)?)],
-        Mode::Batch => CloudEvent::batch(&bytes)?,
+    let events = aside(bytes.len() > LONG, || match mode {
+        Mode::Structured => Ok(vec![Ok(CloudEvent::structured(&bytes)?)]),
+        Mode::Batch => CloudEvent::batch(&bytes),
         Mode::Binary { content_type } => {
             let attributes: Vec<(&str, &[u8])> = headers
                 .iter()
                 .filter_map(|(name, value)| Some((name.as_str().strip_prefix(ATTRIBUTE)?, value.as_bytes())))
                 .collect();
-            vec![Ok(CloudEvent::binary(&attributes, content_type.as_deref(), &bytes)?)]
+            Ok(vec![Ok(CloudEvent::binary(&attributes, content_type.as_deref(), &bytes)?)])
         }
-    };
+    })?;
     let caller = door::caller(shared, headers).await?;
     caller.need(EVENTS_WRITE)?;
     let mut faults = Vec::new();

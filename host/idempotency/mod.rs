@@ -7,6 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value as Json, json};
 
 use crate::app::App;
+use crate::aside::{LONG, aside};
 use crate::bindings::Scope;
 use crate::clock::{Millis, millis};
 use crate::failure::{Code, Failure};
@@ -77,6 +78,7 @@ struct Run {
 /// A call that may be tried: its body is JSON, its caller known, and there is such an action.
 struct Admitted {
     input: Json,
+    is_long: bool,
     caller: Caller,
     plugin: Arc<Plugin>,
     action: Arc<Action>,
@@ -87,11 +89,12 @@ async fn admit(
     request: &Request,
     caller: impl Future<Output = Result<Caller, Failure>>,
 ) -> Result<Admitted, Failure> {
-    let input = request::parse(&request.body)?;
+    let is_long = request.body.len() > LONG;
+    let input = aside(is_long, || request::parse(&request.body))?;
     let caller = caller.await?;
     let (plugin, action) = find(app, &request.plugin, &request.action)?;
     caller.need(&format!("invoke:{}", plugin.id))?;
-    Ok(Admitted { input, caller, plugin, action })
+    Ok(Admitted { input, is_long, caller, plugin, action })
 }
 
 fn counted(called: &Result<Outcome, InvokeError>) -> metrics::Outcome {
@@ -111,7 +114,7 @@ async fn keyed(
     run: Run,
     metrics: &PluginMetrics,
 ) -> Result<Outcome, InvokeError> {
-    let Admitted { input, caller, plugin, action } = admitted;
+    let Admitted { input, is_long, caller, plugin, action } = admitted;
     let key = key::parse(key)?;
     if key.is_none() && action.key == KeyRule::Required {
         return Err(Failure::new(
@@ -134,14 +137,12 @@ async fn keyed(
         Some(id) => Some(app.in_flight.wait(id, app.settings.key_wait, metrics).await?),
         None => None,
     };
-    let input_fault = action.input.as_ref().and_then(|schema| check_input(schema, &input));
-    // Parsed and written again: the engine's JSON reader then meets nothing but what was checked here.
-    let text = input.to_string();
     let subject = caller.user.as_ref().map(|user| user.subject.as_str());
+    let (input_fault, text) = aside(is_long, || checked(&action, &input));
     let cause: Box<dyn Cause> = match recorded {
         Some(id) => Box::new(HttpCall {
             id,
-            fingerprint: Fingerprint::new(&input, &action.transient, subject),
+            fingerprint: aside(is_long, || Fingerprint::new(&input, &action.transient, subject)),
             transient: action.transient.clone(),
             subject: subject.map(str::to_owned),
             input,
@@ -180,6 +181,13 @@ async fn keyed(
         },
     };
     app.lane(&plugin.id).invoke(Arc::new(invocation), action.kind, hold).await
+}
+
+/// What is wrong with an input, and its text: parsed and written again, so that the engine's JSON reader meets nothing but
+/// what was checked here.
+fn checked(action: &Action, input: &Json) -> (Option<Failure>, String) {
+    let fault = action.input.as_ref().and_then(|schema| check_input(schema, input));
+    (fault, input.to_string())
 }
 
 fn find(app: &App, plugin: &str, action: &str) -> Result<(Arc<Plugin>, Arc<Action>), Failure> {
@@ -273,7 +281,7 @@ impl Cause for HttpCall {
                 Code::KeyReused,
                 format!(
                     "this Idempotency-Key was used for another request ({}); use a new key for a new intent",
-                    fingerprint.difference(&record.fields)
+                    fingerprint.difference(&self.input, &record.transient, &record.fields)
                 ),
             ));
         }

@@ -5,6 +5,7 @@ use std::fmt;
 use serde::de::{DeserializeSeed, Deserializer, MapAccess, SeqAccess, Visitor};
 use serde_json::{Map, Number, Value as Json};
 use sha2::{Digest, Sha256};
+use siphasher::sip::SipHasher24;
 
 use crate::codec::canonical;
 use crate::failure::{Code, Failure};
@@ -128,26 +129,40 @@ fn unsafe_integer<E: serde::de::Error>() -> E {
 pub struct Fingerprint {
     /// SHA-256 over the RFC 8785 form of the input, less the transient fields, and the caller's subject.
     pub hash: [u8; 32],
-    /// Eight bytes for each top-level field, in the names' order: four of the hash of its name, four of the hash of
-    /// its value. Enough to say which fields differ, too little to give any value away.
+    /// [`FORM`], and eight bytes for each top-level field, in the names' order: four of the hash of its name, four of the
+    /// hash of its value. Enough to say which fields differ, too little to give any value away.
     pub fields: Vec<u8>,
-    /// The names behind `fields`; not kept in the record.
-    names: Vec<String>,
-    /// It has no fields, being no object: `an array`, `a string` and the like.
-    other: Option<&'static str>,
+}
+
+/// The members of an input that count, in the order of their names.
+fn members<'o>(object: &'o Map<String, Json>, transient: &[String]) -> Vec<(&'o str, String)> {
+    let mut members = canonical::members(object);
+    members.retain(|(name, _)| !transient.iter().any(|transient| transient == name));
+    members
 }
 
 /// Top-level fields of which a record keeps hashes.
 const FIELDS: usize = 64;
 
+/// What the fields of a record begin with. Those of older versions, of hashes of another kind, have eight bytes a field and
+/// no more; such a record no longer tells.
+const FORM: u8 = 1;
+
+/// Four bytes of a text's hash. They only tell texts apart: whether two requests are the same is for SHA-256 to say.
+fn mark(text: &str) -> [u8; 4] {
+    let [a, b, c, d, ..] = SipHasher24::new().hash(text.as_bytes()).to_be_bytes();
+    [a, b, c, d]
+}
+
+/// The hashes in the fields of a record.
+fn marks(fields: &[u8]) -> &[u8] {
+    fields.strip_prefix(&[FORM]).filter(|marks| marks.len().is_multiple_of(8)).unwrap_or_default()
+}
+
 impl Fingerprint {
     /// Of an input, its action's transient fields, and the caller's subject (`None` without credentials).
     pub fn new(input: &Json, transient: &[String], subject: Option<&str>) -> Self {
-        let members = input.as_object().map(|object| {
-            let mut members = canonical::members(object);
-            members.retain(|(name, _)| !transient.iter().any(|transient| transient == name));
-            members
-        });
+        let members = input.as_object().map(|object| members(object, transient));
         let canonical = members.as_ref().map_or_else(|| canonical::text(input), |members| canonical::join(members));
         let mut hash = Sha256::new();
         hash.update(u64::try_from(canonical.len()).unwrap_or(u64::MAX).to_be_bytes());
@@ -156,12 +171,18 @@ impl Fingerprint {
             hash.update(b"subject");
             hash.update(subject.as_bytes());
         }
-        let (mut fields, mut names) = (Vec::new(), Vec::new());
+        let mut fields = vec![FORM];
         for (name, value) in members.iter().flatten().take(FIELDS) {
-            fields.extend_from_slice(&Sha256::digest(name.as_bytes())[..4]);
-            fields.extend_from_slice(&Sha256::digest(value.as_bytes())[..4]);
-            names.push((*name).to_owned());
+            fields.extend_from_slice(&mark(name));
+            fields.extend_from_slice(&mark(value));
         }
+        Self { hash: hash.finalize().into(), fields }
+    }
+
+    /// One sentence about what differs from the recorded call, naming top-level fields at most. `input` and `transient` are
+    /// those that this was made of; `recorded` is empty where the record no longer tells.
+    pub fn difference(&self, input: &Json, transient: &[String], recorded: &[u8]) -> String {
+        let recorded = marks(recorded);
         let other = match input {
             Json::Object(_) => None,
             Json::Null => Some("null"),
@@ -170,28 +191,22 @@ impl Fingerprint {
             Json::String(_) => Some("a string"),
             Json::Array(_) => Some("an array"),
         };
-        Self { hash: hash.finalize().into(), fields, names, other }
-    }
-
-    /// One sentence about what differs from the recorded call, naming top-level fields at most. `recorded` is empty
-    /// where the record no longer tells.
-    pub fn difference(&self, recorded: &[u8]) -> String {
-        let before = |name: &[u8]| recorded.chunks_exact(8).find(|field| field[..4] == *name).map(|field| &field[4..]);
-        let differing: Vec<&str> = self
-            .fields
-            .chunks_exact(8)
-            .zip(&self.names)
-            .filter(|(field, _)| before(&field[..4]).is_none_or(|value| value != &field[4..]))
-            .map(|(_, name)| name.as_str())
-            .collect();
-        let present = |name: &[u8]| self.fields.chunks_exact(8).any(|field| field[..4] == *name);
-        let left_out = recorded.chunks_exact(8).filter(|field| !present(&field[..4])).count();
-        if let Some(other) = self.other {
+        if let Some(other) = other {
             return match recorded.is_empty() {
                 true => format!("the input, {other}, or the caller is another"),
                 false => format!("the input was an object, and is {other} now"),
             };
         }
+        let members = input.as_object().map(|object| members(object, transient)).unwrap_or_default();
+        let before = |name: &[u8]| recorded.chunks_exact(8).find(|field| field[..4] == *name).map(|field| &field[4..]);
+        let differing: Vec<&str> = marks(&self.fields)
+            .chunks_exact(8)
+            .zip(&members)
+            .filter(|(field, _)| before(&field[..4]).is_none_or(|value| value != &field[4..]))
+            .map(|(_, (name, _))| *name)
+            .collect();
+        let present = |name: &[u8]| marks(&self.fields).chunks_exact(8).any(|field| field[..4] == *name);
+        let left_out = recorded.chunks_exact(8).filter(|field| !present(&field[..4])).count();
         match (differing.is_empty(), left_out, recorded.is_empty()) {
             (_, _, true) => "the input or the caller is another".to_owned(),
             (false, 0, false) => format!("these fields differ: {}", differing.join(", ")),
@@ -239,8 +254,9 @@ mod tests {
     fn an_input_without_fields_is_told_by_its_kind() {
         let object = Fingerprint::new(&json!({ "a": 1 }), &[], None);
         let list = Fingerprint::new(&json!([1]), &[], None);
-        assert_eq!(list.difference(&object.fields), "the input was an object, and is an array now");
-        assert_eq!(list.difference(&[]), "the input, an array, or the caller is another");
+        assert_eq!(list.difference(&json!([1]), &[], &list.fields), "the input, an array, or the caller is another");
+        assert_eq!(list.difference(&json!([1]), &[], &object.fields), "the input was an object, and is an array now");
+        assert_eq!(list.difference(&json!([1]), &[], &[]), "the input, an array, or the caller is another");
     }
 
     #[test]
@@ -285,10 +301,14 @@ mod tests {
     #[test]
     fn difference_names_fields_and_the_caller_but_no_values() {
         let first = Fingerprint::new(&json!({"a": "secret", "b": 1}), &[], Some("ann"));
-        let difference = |input: Json, subject| Fingerprint::new(&input, &[], Some(subject)).difference(&first.fields);
+        let difference =
+            |input: Json, subject| Fingerprint::new(&input, &[], Some(subject)).difference(&input, &[], &first.fields);
         assert_eq!(difference(json!({"a": "other", "b": 1}), "ann"), "these fields differ: a");
         assert_eq!(difference(json!({"a": "secret", "b": 1}), "bob"), "the caller is another");
         assert_eq!(difference(json!({"b": 1}), "ann"), "fields are left out");
         assert_eq!(difference(json!({"b": 1, "c": 1}), "ann"), "these fields differ: c; and others are left out");
+        let older = &first.fields[1..];
+        let told = Fingerprint::new(&json!({"a": 1}), &[], None).difference(&json!({"a": 1}), &[], older);
+        assert_eq!(told, "the input or the caller is another");
     }
 }

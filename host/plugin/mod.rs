@@ -181,6 +181,8 @@ pub struct Action {
 pub struct InputSchema {
     pub source: Json,
     pub validator: jsonschema::Validator,
+    /// Each of its parts meets one part of an input at most.
+    pub is_flat: bool,
 }
 
 impl InputSchema {
@@ -191,8 +193,21 @@ impl InputSchema {
     pub fn new(source: &Json) -> Result<Self, Box<jsonschema::ValidationError<'static>>> {
         // Formats too: an author who writes `date-time` means it.
         let validator = jsonschema::options().should_validate_formats(true).build(&pattern::checkable(source).0)?;
-        Ok(Self { source: source.clone(), validator })
+        Ok(Self { source: source.clone(), validator, is_flat: is_flat(source) })
     }
+}
+
+/// Whether a schema has no list, choice or reference in it; what is not known here may be one.
+fn is_flat(schema: &Json) -> bool {
+    let Json::Object(keywords) = schema else { return true };
+    keywords.iter().all(|(keyword, inner)| match keyword.as_str() {
+        "properties" => inner.as_object().is_some_and(|members| members.values().all(is_flat)),
+        "additionalProperties" => inner.is_boolean(),
+        "type" | "required" | "enum" | "const" | "title" | "description" | "default" | "examples" => true,
+        "pattern" | "format" | "minLength" | "maxLength" => true,
+        "minimum" | "maximum" | "exclusiveMinimum" | "exclusiveMaximum" | "multipleOf" => true,
+        _ => false,
+    })
 }
 
 impl fmt::Debug for InputSchema {
