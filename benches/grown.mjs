@@ -57,7 +57,8 @@ function fill(count, name, ago) {
   const changed = {
     _oncehost_keys: { id: 'NULL', key: "lower(hex(randomblob(16)))", committed_at: `committed_at - ${ago}` },
     lane_change_event: { id: "lower(hex(randomblob(16)))", event_key: `'${name}:' || n` },
-    _oncehost_events: { id: 'NULL', event_id: 'lower(hex(randomblob(16)))' },
+    // Keys in the order in which they came, as those with the ids of rows are.
+    _oncehost_events: { id: 'NULL', event_id: 'lower(hex(randomblob(16)))', event_key: "printf('created:0%015d', n)" },
   }
   const tables = ago === 0 ? Object.keys(changed) : ['_oncehost_keys']
   for (const table of tables) {

@@ -129,7 +129,7 @@ fn unsafe_integer<E: serde::de::Error>() -> E {
 pub struct Fingerprint {
     /// SHA-256 over the RFC 8785 form of the input, less the transient fields, and the caller's subject.
     pub hash: [u8; 32],
-    /// [`FORM`], and eight bytes for each top-level field, in the names' order: four of the hash of its name, four of the
+    /// A byte for the form, and eight bytes for each top-level field, in the names' order: four of the hash of its name, four of the
     /// hash of its value. Enough to say which fields differ, too little to give any value away.
     pub fields: Vec<u8>,
 }
