@@ -6,6 +6,7 @@ use std::path::{Path, PathBuf};
 
 /// The modules of the host from low to high. A module may use those of lower ranks, and its own.
 const RANKS: [(&str, u32); 33] = [
+    ("aside", 0),
     ("crash", 0),
     ("backoff", 0),
     ("clock", 0),
