@@ -39,6 +39,7 @@ pub use clear::clear;
 use ingest::Accepting;
 pub use others::beat;
 use others::{House, Voice};
+use relay::HeldUp;
 pub use rounds::{drain, hear, look_after_others, run};
 use subscriptions::Known;
 
@@ -72,6 +73,8 @@ pub struct Events {
     readers: Mutex<BTreeMap<String, Reader>>,
     /// Turns of those who look into files.
     looks: Semaphore,
+    /// By database.
+    held_up: Mutex<BTreeMap<String, HeldUp>>,
     /// By plugin.
     last_turns: Mutex<BTreeMap<String, under_way::LastTurns>>,
     /// Until when subscriptions of plugins are left to other hosts, since the tables do not fit this one's version.
@@ -131,6 +134,7 @@ impl Events {
             turns: Mutex::default(),
             readers: Mutex::default(),
             looks: Semaphore::new(LOOKS),
+            held_up: Mutex::default(),
             last_turns: Mutex::default(),
             resting: Mutex::default(),
         })
@@ -165,6 +169,18 @@ impl Events {
     async fn turn(&self, round: Round, name: &str) -> OwnedMutexGuard<()> {
         let turn = lock(&self.turns).entry((round, name.to_owned())).or_default().clone();
         turn.lock_owned().await
+    }
+
+    fn held_up(&self, name: &str) -> Option<HeldUp> {
+        lock(&self.held_up).get(name).cloned()
+    }
+
+    fn hold_up(&self, name: &str, held: Option<HeldUp>) {
+        let mut all = lock(&self.held_up);
+        match held {
+            Some(held) => drop(all.insert(name.to_owned(), held)),
+            None => drop(all.remove(name)),
+        }
     }
 
     fn last_turns(&self, name: &str) -> under_way::LastTurns {

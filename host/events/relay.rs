@@ -8,8 +8,10 @@ use serde_json::{Value as Json, json};
 use tokio::task::JoinSet;
 
 use super::passing::Passing;
+use super::rounds::AGAIN;
 use super::{HOST, Round, awaited, blocking, change, change_beside_others, databases, look, subscriptions};
 use crate::app::App;
+use crate::clock::Millis;
 use crate::failure::{Code, Failure};
 use crate::store::deliveries::{self, NewDelivery};
 use crate::store::host_db::Message;
@@ -49,26 +51,54 @@ pub(super) fn as_cloudevent(
     event
 }
 
-/// Relays what waits in one database, in its order; gives how many events went. Where a subscriber cannot take an event,
-/// the event goes to the others and keeps waiting, and with it what this subscriber would hear after it.
+/// What a round came to.
+#[derive(Debug, Default)]
+pub(super) struct Relayed {
+    pub events: usize,
+    /// When those that a subscriber could not take are to be tried again.
+    pub again: Option<Millis>,
+    /// The first failure.
+    pub failed: Option<Failure>,
+}
+
+/// What of one database waits since a subscriber cannot take it.
+#[derive(Clone, Debug, Default)]
+pub(super) struct HeldUp {
+    /// The last row of it.
+    after: i64,
+    /// Plugins that did not get all up to there: they get nothing from behind it.
+    behind: BTreeSet<String>,
+    /// Passes from the beginning that failed, one after the other, and when the next one is due.
+    times: u32,
+    again: Millis,
+}
+
+/// Relays what waits in one database, in its order. Where a subscriber cannot take an event, the event goes to the others
+/// and keeps waiting, and with it what this subscriber would hear after it. Until that is tried again, rounds begin behind
+/// it, so that the others hear what comes, however much waits.
 ///
 /// # Errors
-/// The first that came up; the round is to be repeated then.
-pub(super) async fn relay(app: &Arc<App>, name: &str) -> Result<usize, Failure> {
+/// When the database, or what all events rest on, fails.
+pub(super) async fn relay(app: &Arc<App>, name: &str) -> Result<Relayed, Failure> {
     let _turn = app.events.turn(Round::Relay, name).await;
-    let Some(_alone) = alone(app, name).await? else { return Ok(0) };
-    let begun = Instant::now();
-    let (mut after, mut relayed, mut failed) = (0, 0, None);
-    let mut behind = BTreeSet::new();
+    let Some(_alone) = alone(app, name).await? else { return Ok(Relayed::default()) };
+    let (begun, now) = (Instant::now(), app.clock.now());
+    let held = app.events.held_up(name);
+    let from_start = held.as_ref().is_none_or(|held| now >= held.again);
+    let mut held = held.unwrap_or_default();
+    if from_start {
+        held = HeldUp { times: held.times, ..HeldUp::default() };
+    }
+    let mut round = Relayed::default();
     loop {
-        let (batch, newest) = waiting(app, name, after).await?;
+        let (batch, newest) = waiting(app, name, held.after).await?;
         let Some(last) = batch.last() else { break };
-        match pass_on(app, name, &batch, newest, &mut behind).await {
-            // From the beginning again: what had its number before these may have been committed since.
-            Ok(()) => relayed += batch.len(),
+        match pass_on(app, name, &batch, newest, &mut held.behind).await {
+            // From the same place again: what had its number before these may have been committed since.
+            Ok(()) => round.events += batch.len(),
             Err(failure) => {
-                after = last.id;
-                failed.get_or_insert(failure);
+                held.after = last.id;
+                round.failed.get_or_insert(failure);
             }
         }
         // What came meanwhile goes after a rest, with more of its kind.
@@ -77,7 +107,18 @@ pub(super) async fn relay(app: &Arc<App>, name: &str) -> Result<usize, Failure> 
             break;
         }
     }
-    failed.map_or(Ok(relayed), Err)
+    if from_start && let Some(failure) = &round.failed {
+        held.times += 1;
+        held.again = super::after(now, AGAIN.pause(held.times, 1.0).unwrap_or_default());
+        // Once, not each time.
+        if held.times == 1 {
+            tracing::warn!(database = name, "a subscriber cannot take events, which is tried again: {failure}");
+        }
+    }
+    let held = Some(held).filter(|_| !from_start || round.failed.is_some());
+    round.again = held.as_ref().map(|held| held.again);
+    app.events.hold_up(name, held);
+    Ok(round)
 }
 
 /// Waits until no other host relays from this database: what two took from it at a time would arrive in any order.
@@ -225,4 +266,92 @@ async fn arrive(
     }
     crate::crash_point!("relay-delivered");
     (there, all)
+}
+
+#[cfg(test)]
+mod tests {
+    use std::path::Path;
+
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::config::Settings;
+    use crate::ids::SystemIds;
+    use crate::store::outbox::Event;
+
+    const QUIET: [(&str, &str); 5] = [
+        ("p/plugin.json", r#"{ "id": "p", "version": "1.0.0", "permissions": ["notify:publish"] }"#),
+        (
+            "q/plugin.json",
+            r#"{ "id": "q", "version": "1.0.0", "permissions": ["events:p.made"], "subscriptions": [{ "type": "p.made", "handler": "events/got" }] }"#,
+        ),
+        ("q/events/got.ts", "export function handle() {}"),
+        (
+            "r/plugin.json",
+            r#"{ "id": "r", "version": "1.0.0", "permissions": ["events:p.made"], "subscriptions": [{ "type": "p.made", "handler": "events/got" }] }"#,
+        ),
+        ("r/events/got.ts", "export function handle() {}"),
+    ];
+
+    fn open(folder: &Path, clock: &Arc<ManualClock>) -> Arc<App> {
+        let (plugins, data) = (folder.join("plugins"), folder.join("data"));
+        for (path, text) in QUIET {
+            let path = plugins.join(path);
+            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
+            std::fs::write(path, text).unwrap();
+        }
+        let settings = Settings { plugins, data, dev: true, ..Settings::default() };
+        App::open(settings, clock.clone(), Arc::new(SystemIds::default())).unwrap()
+    }
+
+    /// Publishes events and begins a round.
+    async fn round(app: &Arc<App>, ids: &[&str]) -> Relayed {
+        for id in ids {
+            let (event_id, event_key, tenant) = ((*id).to_owned(), (*id).to_owned(), "t".to_owned());
+            let (topic, payload) = ("p.made".to_owned(), "1".to_owned());
+            let event = Event { event_id, event_key, tenant, topic, subject: None, payload };
+            change(app, "p", move |tx| outbox::publish(tx, &event, 0).map(drop)).await.unwrap();
+        }
+        relay(app, "p").await.unwrap()
+    }
+
+    fn got(folder: &Path, plugin: &str) -> Vec<String> {
+        let database = rusqlite::Connection::open(folder.join("data").join(plugin).with_extension("db")).unwrap();
+        let mut got = database.prepare("SELECT event_id FROM _oncehost_deliveries ORDER BY id").unwrap();
+        got.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn subscriber_whose_database_is_away_holds_up_no_other_and_is_tried_now_and_then() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, clock) = (folder.path(), Arc::new(ManualClock::at(0)));
+        let app = open(path, &clock);
+        assert_eq!(round(&app, &["1"]).await.events, 1);
+        app.close().await;
+        let (file, aside) = (path.join("data/q.db"), path.join("q.db"));
+        std::fs::rename(&file, &aside).unwrap();
+        std::fs::write(&file, "").unwrap();
+
+        let app = open(path, &clock);
+        let first = round(&app, &["2", "3"]).await;
+        assert_eq!((first.events, first.failed.is_some(), first.again), (0, true, Some(1_000)));
+        assert_eq!(got(path, "r"), ["1", "2", "3"]);
+        let second = round(&app, &["4"]).await;
+        assert_eq!((second.failed.is_some(), second.again), (true, Some(1_000)));
+        assert_eq!(got(path, "r"), ["1", "2", "3", "4"]);
+        // What waits is not gone through again before it is time.
+        let third = round(&app, &[]).await;
+        assert_eq!((third.failed.is_some(), third.again), (false, Some(1_000)));
+        clock.advance(1_000);
+        assert_eq!(round(&app, &[]).await.again, Some(3_000));
+
+        app.close().await;
+        std::fs::rename(&aside, &file).unwrap();
+        let app = open(path, &clock);
+        let mended = round(&app, &["5"]).await;
+        assert_eq!((mended.events, mended.failed.is_none(), mended.again), (4, true, None));
+        for plugin in ["q", "r"] {
+            assert_eq!(got(path, plugin), ["1", "2", "3", "4", "5"], "{plugin}");
+        }
+        app.close().await;
+    }
 }

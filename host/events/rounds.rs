@@ -14,7 +14,7 @@ use crate::failure::Failure;
 use crate::nudge::Nudges;
 
 /// How long rounds that fail wait before they are tried again: for as long as it takes.
-const AGAIN: Retry = Retry { max_attempts: u32::MAX, initial_ms: 1_000, factor: 2.0, max_ms: 30_000 };
+pub(super) const AGAIN: Retry = Retry { max_attempts: u32::MAX, initial_ms: 1_000, factor: 2.0, max_ms: 30_000 };
 /// How long the relay rests between two rounds in one database. Each takes two commits there and in `host.db`, which
 /// under load would stand in the way of the calls' own: so it takes more events at a time. The first after a pause goes
 /// at once.
@@ -33,7 +33,7 @@ pub async fn run(app: &Arc<App>) {
         app.events.published.nudge(name);
         app.events.arrived.nudge(name);
     }
-    let relay = async |app: Arc<App>, name: String| relay::relay(&app, &name).await.map(|_| None);
+    let relay = async |app: Arc<App>, name: String| relay::relay(&app, &name).await.map(|round| round.again);
     let deliver = async |app: Arc<App>, name: String| deliver(&app, &name).await.map(|(_, due)| due);
     tokio::join!(
         keep_at(app, "relay", &app.events.published, RELAY_RESTS, relay),
@@ -162,7 +162,13 @@ pub async fn drain(app: &Arc<App>) -> Result<(), Failure> {
     loop {
         let mut done = 0;
         for name in databases(app).await?.iter().map(String::as_str).chain([HOST]) {
-            done += relay::relay(app, name).await?;
+            // All that waits, now.
+            app.events.hold_up(name, None);
+            let round = relay::relay(app, name).await?;
+            if let Some(failure) = round.failed {
+                return Err(failure);
+            }
+            done += round.events;
         }
         let plugins: Vec<String> = app.registry().plugins.keys().cloned().collect();
         for name in plugins {
