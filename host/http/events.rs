@@ -48,7 +48,8 @@ async fn run(shared: &Shared, id: &RequestId, headers: &HeaderMap, body: Body) -
                 .collect();
             Ok(vec![Ok(CloudEvent::binary(&attributes, content_type.as_deref(), &bytes)?)])
         }
-    })?;
+    })
+    .await?;
     let caller = door::caller(shared, headers).await?;
     caller.need(EVENTS_WRITE)?;
     let mut faults = Vec::new();

@@ -7,7 +7,6 @@ use jsonschema::error::ValidationErrorKind;
 use serde_json::{Map, Value as Json};
 
 use super::cost::cost;
-use crate::aside::aside;
 use crate::failure::{Code, Failure, FieldFault};
 use crate::plugin::InputSchema;
 use crate::suggest;
@@ -24,15 +23,17 @@ const WORK: usize = 5_000_000;
 /// Up to here the faults are collected, which the library does for every branch; above, an input only fits or does not.
 const TOLD: usize = 200_000;
 
-/// What is wrong with an input, if anything is.
-pub(crate) fn check_input(schema: &InputSchema, input: &Json) -> Option<Failure> {
-    let work = if schema.is_flat { Some(0) } else { cost(&schema.source, input, QUICK) };
-    match work {
-        Some(work) => check(schema, input, Some(work)),
-        None => aside(true, || check(schema, input, cost(&schema.source, input, WORK))),
-    }
+/// How much work the check of an input is; `None` where it takes long.
+pub(super) fn quick(schema: &InputSchema, input: &Json) -> Option<usize> {
+    if schema.is_flat { Some(0) } else { cost(&schema.source, input, QUICK) }
 }
 
+/// What is wrong with an input, if anything is.
+pub(crate) fn check_input(schema: &InputSchema, input: &Json) -> Option<Failure> {
+    check(schema, input, quick(schema, input).or_else(|| cost(&schema.source, input, WORK)))
+}
+
+/// The same, where it is so much work; `None` where that is too much.
 fn check(schema: &InputSchema, input: &Json, work: Option<usize>) -> Option<Failure> {
     let Some(work) = work else {
         return Some(Failure::new(

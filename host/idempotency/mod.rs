@@ -90,7 +90,7 @@ async fn admit(
     caller: impl Future<Output = Result<Caller, Failure>>,
 ) -> Result<Admitted, Failure> {
     let is_long = request.body.len() > LONG;
-    let input = aside(is_long, || request::parse(&request.body))?;
+    let input = aside(is_long, || request::parse(&request.body)).await?;
     let caller = caller.await?;
     let (plugin, action) = find(app, &request.plugin, &request.action)?;
     caller.need(&format!("invoke:{}", plugin.id))?;
@@ -138,11 +138,12 @@ async fn keyed(
         None => None,
     };
     let subject = caller.user.as_ref().map(|user| user.subject.as_str());
-    let (input_fault, text) = aside(is_long, || checked(&action, &input));
+    let is_long = is_long || action.input.as_ref().is_some_and(|schema| fields::quick(schema, &input).is_none());
+    let (input_fault, text) = aside(is_long, || checked(&action, &input)).await;
     let cause: Box<dyn Cause> = match recorded {
         Some(id) => Box::new(HttpCall {
             id,
-            fingerprint: aside(is_long, || Fingerprint::new(&input, &action.transient, subject)),
+            fingerprint: aside(is_long, || Fingerprint::new(&input, &action.transient, subject)).await,
             transient: action.transient.clone(),
             subject: subject.map(str::to_owned),
             input,
