@@ -188,7 +188,8 @@ pub struct Shape {
     pub name: String,
     /// By name, so that it is the same whatever the order in a database.
     pub columns: Vec<(String, ColumnType)>,
-    /// What tells rows apart, and the order in which they are copied; never NULL, always with an index.
+    /// What tells rows apart, and the order in which they are copied; never NULL, always with an index, on both sides of
+    /// a copy: the primary key, but for tables that one of the databases tells apart otherwise.
     pub key: Vec<String>,
     /// The column to which the table gives numbers.
     pub numbered: Option<String>,
@@ -234,13 +235,22 @@ fn parameters(dialect: Dialect, from: usize, count: usize) -> String {
 /// # Errors
 /// When the database fails.
 pub fn rows(tx: &Tx, shape: &Shape, after: Option<&Cells>, limit: usize) -> Result<Vec<Cells>, StoreError> {
+    let found = cells(tx, &page(tx, shape, after.is_some(), limit)?, after.map_or(&[], Vec::as_slice))?;
+    Ok(found.into_iter().map(|row| shape.normal(row)).collect())
+}
+
+/// The query for them, whose parameters are the values of the key, if there is one.
+///
+/// # Errors
+/// When the database fails.
+pub fn page(tx: &Tx, shape: &Shape, after: bool, limit: usize) -> Result<String, StoreError> {
     let columns = ddl::quoted(shape.columns.iter().map(|(name, _)| name));
     let (key, from) = (ddl::quoted(&shape.key), place(tx, &shape.name)?);
-    let behind = after
-        .map_or_else(String::new, |after| format!(" WHERE ({key}) > ({})", parameters(tx.dialect(), 1, after.len())));
-    let sql = format!("SELECT {columns} FROM {from}{behind} ORDER BY {key} LIMIT {limit}");
-    let found = cells(tx, &sql, after.map_or(&[], Vec::as_slice))?;
-    Ok(found.into_iter().map(|row| shape.normal(row)).collect())
+    let behind = match after {
+        true => format!(" WHERE ({key}) > ({})", parameters(tx.dialect(), 1, shape.key.len())),
+        false => String::new(),
+    };
+    Ok(format!("SELECT {columns} FROM {from}{behind} ORDER BY {key} LIMIT {limit}"))
 }
 
 /// The highest key.

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use oncehost::clock::ManualClock;
 use oncehost::ids::SystemIds;
-use oncehost::store::Database;
 use oncehost::store::host_db::HostDb;
 use oncehost::store::postgres::{Limits, Server};
+use oncehost::store::{Database, moving};
 use oncehost::transfer::{Copy, Report};
 use serde_json::{Value as Json, json};
 
@@ -110,11 +110,11 @@ fn copied_plugin_goes_on_on_the_other_database_and_back() {
     host.restart_with(|settings| {
         let there = file(&data, "edge");
         // The server hears of closed connections a moment later.
-        until(|| oncehost::store::moving::hosts(&on(&server(&url), "edge")).unwrap(), Vec::is_empty);
+        until(|| moving::hosts(&on(&server(&url), "edge")).unwrap(), Vec::is_empty);
         let back = Copy { plugin: "edge".to_owned(), from: on(&server(&url), "edge"), to: there.clone() };
         let refused = back.run(&ManualClock::at(START), &SystemIds::default(), &mut |_| {}).unwrap_err().0;
         assert!(refused.contains("that were copied from it to postgres://"), "{refused}");
-        oncehost::store::moving::remove(&there).unwrap();
+        moving::remove(&there).unwrap();
         copy("edge", on(&server(&url), "edge"), there);
         // As the command does.
         HostDb::open(&data).unwrap().forget_place("edge").unwrap();
@@ -173,4 +173,37 @@ fn what_belongs_to_no_plugin_goes_with_its_numbers() {
     // The accepted event is known there too.
     let shaky = json!({ "specversion": "1.0", "type": "shaky", "source": "s", "id": "event" });
     assert_eq!(host.send_event("dev", &shaky).json()["already"], Json::Bool(true));
+}
+
+#[test]
+fn page_of_any_table_is_found_by_an_index_in_both_databases() {
+    let mut host = filled(1);
+    host.stop();
+    let (data, url) = (host.plugins().parent().unwrap().join("data"), postgres::database());
+    let there = server(&url);
+    for plugin in ["edge", "host"] {
+        copy(plugin, file(&data, plugin), on(&there, plugin));
+        let target = moving::open(&on(&there, plugin), plugin).unwrap();
+        let source = moving::open(&file(&data, plugin), plugin).unwrap();
+        let connection = rusqlite::Connection::open(data.join(format!("{plugin}.db"))).unwrap();
+        let shapes = target.look(|tx| moving::tables(tx, plugin == "host")).unwrap();
+        // Which files there were, and which hosts share a server, stays where it is.
+        for shape in shapes.iter().filter(|shape| shape.name != "hosts") {
+            let page = source.look(|tx| moving::page(tx, shape, true, 9)).unwrap();
+            let mut explained = connection.prepare(&format!("EXPLAIN QUERY PLAN {page}")).unwrap();
+            let plan: Vec<String> = explained.raw_query().mapped(|row| row.get(3)).collect::<Result<_, _>>().unwrap();
+            assert!(plan.iter().all(|step| step.starts_with("SEARCH")), "{}: {plan:?}", shape.name);
+            let key = shape.key.join(",");
+            let unique = format!(
+                "SELECT 1 FROM pg_index x WHERE x.indrelid = '{plugin}.{}'::regclass AND x.indisunique AND x.indpred IS NULL \
+                 AND '{key}' = (SELECT string_agg(a.attname, ',' ORDER BY k.place) \
+                 FROM unnest(x.indkey::int[]) WITH ORDINALITY AS k (attnum, place) \
+                 JOIN pg_attribute a ON a.attrelid = x.indrelid AND a.attnum = k.attnum)",
+                shape.name
+            );
+            let name = url.rsplit('/').next().unwrap();
+            let found = postgres::cluster().psql(name, &unique);
+            assert_eq!(String::from_utf8_lossy(&found.stdout).trim(), "1", "{}: {key}", shape.name);
+        }
+    }
 }
