@@ -19,20 +19,26 @@ impl HostDb {
     /// Whether an event has its message already is not asked of an index over all of them, which would take a page of the
     /// disk for each: ids have no order. What comes behind the last row that was noted is new. What does not was noted
     /// before its host ended, or comes again from a backup of the plugin's file; then all messages are searched. After a
-    /// backup was put back, what it had lost comes again too, in later rows: then there is such an index for a while.
+    /// backup was put back, what it had lost comes again too, in later rows: then there is such an index for a while. That
+    /// a backup was put back is seen by rows that are not there any more, and by new events in rows that others had. A
+    /// server's rows come in another order than their numbers', and a new event in an earlier one says nothing.
     ///
     /// # Errors
     /// When the database fails.
     pub fn note(&self, plugin: &str, newest: i64, messages: &[Message], now: Millis) -> Result<i64, StoreError> {
         let up_to = self.heard_up_to(plugin)?;
-        if newest < up_to && up_to < i64::MAX {
+        let doubtful = messages.iter().filter(|message| message.row <= up_to).map(|message| message.event_id.as_str());
+        let mut known = self.known(doubtful.clone().collect())?;
+        let in_others_place = doubtful.into_iter().any(|event_id| !known.contains(event_id));
+        let was_put_back = up_to < i64::MAX && (newest < up_to || (in_others_place && !self.is_elsewhere(plugin)?));
+        if was_put_back {
             self.index_messages()?;
         }
-        let doubtful = messages.iter().filter(|message| message.row <= up_to).map(|message| message.event_id.as_str());
-        let mut known = self.known(doubtful.collect())?;
         known.extend(self.indexed(messages)?);
         let new: Vec<_> = messages.iter().filter(|message| !known.contains(&message.event_id)).collect();
-        let next = messages.iter().map(|message| message.row).fold(up_to.min(newest), i64::max);
+        // What comes behind these is looked for in the index then.
+        let from = if was_put_back { 0 } else { up_to.min(newest) };
+        let next = messages.iter().map(|message| message.row).fold(from, i64::max);
         let last = self.write(|connection| {
             let mut insert = connection.prepare_cached(
                 "INSERT INTO notifications (event_id, tenant, topic, message, noted_at) VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -185,6 +191,7 @@ fn last(connection: &rusqlite::Connection) -> rusqlite::Result<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::host_db::PlacedRow;
 
     fn message(row: i64, event_id: &str) -> Message {
         let (tenant, topic) = ("t".to_owned(), "topic".to_owned());
@@ -196,6 +203,12 @@ mod tests {
         let messages: Vec<_> = (from..).zip(event_ids).map(|(row, it)| message(row, it)).collect();
         let newest = messages.last().unwrap().row;
         db.note("p", newest, &messages, 1).unwrap();
+        db.reading().query_row("SELECT count(*) FROM notifications", [], |row| row.get(0)).unwrap()
+    }
+
+    /// Notes one event that is not in the newest row.
+    fn note_row(db: &HostDb, row: i64, event_id: &str) -> i64 {
+        db.note("p", 99, &[message(row, event_id)], 1).unwrap();
         db.reading().query_row("SELECT count(*) FROM notifications", [], |row| row.get(0)).unwrap()
     }
 
@@ -228,6 +241,46 @@ mod tests {
         db.clear_messages(1, 99).unwrap();
         assert_eq!(db.indexed(&[message(1, "a")]).unwrap(), Vec::<String>::new());
         assert_eq!(db.heard_up_to("other").unwrap(), i64::MAX);
+    }
+
+    fn indexed(db: &HostDb) -> i64 {
+        db.reading().query_row("SELECT count(*) FROM _oncehost_noted", [], |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn lost_event_that_is_done_again_behind_as_many_new_ones_has_one_message() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = HostDb::open(folder.path()).unwrap();
+        assert_eq!(note(&db, 1, &["a", "b", "c"]), 3);
+        drop(db);
+        // A backup from when "a" was the newest one: others have the rows of what it lost, before that is done again.
+        let db = HostDb::open(folder.path()).unwrap();
+        assert_eq!(note(&db, 2, &["d", "e"]), 5);
+        assert_eq!(note(&db, 4, &["b"]), 5);
+        assert_eq!(note(&db, 5, &["f", "c"]), 6);
+        db.relayed(["d", "e", "b", "f", "c"].into_iter());
+        // Such a backup again, of which less is new in one go than it lost.
+        assert_eq!(note(&db, 4, &["g"]), 7);
+        assert_eq!(note(&db, 5, &["f", "h"]), 8);
+        assert_eq!(note(&db, 7, &["b", "c"]), 8);
+    }
+
+    #[test]
+    fn messages_are_indexed_for_nothing_but_new_events_in_the_place_of_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = HostDb::open(folder.path()).unwrap();
+        note(&db, 1, &["a", "b"]);
+        note(&db, 3, &["c"]);
+        drop(db);
+        let db = HostDb::open(folder.path()).unwrap();
+        note(&db, 2, &["b", "c", "d"]);
+        assert_eq!(indexed(&db), 0, "what was noted when its host ended comes again");
+        // The row of a transaction on a server that began first and ended last.
+        let row = PlacedRow { plugin: "p".to_owned(), data: "p".to_owned(), place: "there".to_owned() };
+        db.place(&row).unwrap();
+        assert_eq!((note_row(&db, 3, "e"), indexed(&db)), (5, 0));
+        db.forget_place("p").unwrap();
+        assert_eq!((note_row(&db, 4, "f"), indexed(&db)), (6, 5));
     }
 
     #[test]
