@@ -200,3 +200,23 @@ fn tenant_has_so_many_streams_and_one_that_is_closed_makes_room() {
         assert!(std::time::Instant::now() < deadline, "no room was made");
     }
 }
+
+#[test]
+fn messages_that_are_read_at_a_time_are_few_where_they_are_long() {
+    for host in hosts() {
+        let text = "x".repeat(1000);
+        for key in ["1", "2", "3"] {
+            say(&host, key, &text);
+        }
+        host.drain();
+        let read = |after, limit, bytes| -> Vec<i64> {
+            let found = host.app.host_db.messages("dev", &["heard".to_owned()], after, limit, bytes).unwrap();
+            found.iter().map(|it| it.position).collect()
+        };
+        let all = read(0, 99, 1 << 20);
+        assert_eq!(all.len(), 6);
+        assert_eq!(read(0, 99, 2_500), all[..3]);
+        assert_eq!(read(all[0], 99, 0), all[1..2], "one at least");
+        assert_eq!(read(all[1], 2, 1 << 20), all[2..4]);
+    }
+}

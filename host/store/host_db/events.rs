@@ -208,7 +208,8 @@ impl HostDb {
         }
     }
 
-    /// At most `limit` messages of a tenant on these topics behind a position, in their order.
+    /// At most `limit` messages of a tenant on these topics behind a position, in their order, and no more once they pass
+    /// `bytes`.
     ///
     /// # Errors
     /// When the database fails.
@@ -218,10 +219,11 @@ impl HostDb {
         topics: &[String],
         after: i64,
         limit: usize,
+        bytes: usize,
     ) -> Result<Vec<Placed>, StoreError> {
         match self {
-            HostDb::Sqlite(db) => db.messages(tenant, topics, after, limit),
-            HostDb::Postgres(db) => db.messages(tenant, topics, after, limit),
+            HostDb::Sqlite(db) => db.messages(tenant, topics, after, limit, bytes),
+            HostDb::Postgres(db) => db.messages(tenant, topics, after, limit, bytes),
         }
     }
 

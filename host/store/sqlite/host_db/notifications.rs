@@ -124,7 +124,8 @@ impl HostDb {
         last(&self.reading()).map_err(|error| fault(&error))
     }
 
-    /// At most `limit` messages of a tenant on these topics behind a position, in their order.
+    /// At most `limit` messages of a tenant on these topics behind a position, in their order, and no more once they pass
+    /// `bytes`.
     ///
     /// # Errors
     /// When the database fails.
@@ -134,6 +135,7 @@ impl HostDb {
         topics: &[String],
         after: i64,
         limit: usize,
+        bytes: usize,
     ) -> Result<Vec<Placed>, StoreError> {
         let connection = self.reading();
         let marks = vec!["?"; topics.len()].join(", ");
@@ -145,9 +147,20 @@ impl HostDb {
         let mut values: Vec<&dyn rusqlite::ToSql> = vec![&tenant];
         values.extend(topics.iter().map(|topic| topic as &dyn rusqlite::ToSql));
         values.extend([&after as &dyn rusqlite::ToSql, &limit]);
-        rows(&connection, &sql, values.as_slice(), |row| {
-            Ok(Placed { position: row.get(0)?, event_id: row.get(1)?, message: row.get(2)? })
-        })
+        let read = || {
+            let mut statement = connection.prepare_cached(&sql)?;
+            let mut rows = statement.query(values.as_slice())?;
+            let (mut found, mut size) = (Vec::new(), 0);
+            while size <= bytes
+                && let Some(row) = rows.next()?
+            {
+                let placed = Placed { position: row.get(0)?, event_id: row.get(1)?, message: row.get(2)? };
+                size += placed.message.len();
+                found.push(placed);
+            }
+            Ok(found)
+        };
+        read().map_err(|error: rusqlite::Error| fault(&error))
     }
 
     /// The event at a position, where that is still kept.
@@ -281,6 +294,21 @@ mod tests {
         assert_eq!((note_row(&db, 3, "e"), indexed(&db)), (5, 0));
         db.forget_place("p").unwrap();
         assert_eq!((note_row(&db, 4, "f"), indexed(&db)), (6, 5));
+    }
+
+    #[test]
+    fn messages_that_are_read_at_a_time_hold_so_many_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = HostDb::open(folder.path()).unwrap();
+        let long = |row| Message { message: "m".repeat(1000), ..message(row, &row.to_string()) };
+        db.note("p", 9, &(1..=9).map(long).collect::<Vec<_>>(), 1).unwrap();
+        let read = |after, limit, bytes| -> Vec<i64> {
+            let found = db.messages("t", &["topic".to_owned()], after, limit, bytes).unwrap();
+            found.iter().map(|it| it.position).collect()
+        };
+        assert_eq!(read(0, 9, 2_500), [1, 2, 3]);
+        assert_eq!(read(3, 9, 0), [4], "one at least");
+        assert_eq!(read(4, 2, 99_999), [5, 6]);
     }
 
     #[test]
