@@ -188,6 +188,29 @@ impl HostDb {
         }
     }
 
+    /// The last row of a plugin's outbox that was noted; `None` where that is not known.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn heard_up_to(&self, plugin: &str) -> Result<Option<i64>, StoreError> {
+        match self {
+            HostDb::Sqlite(db) => db.heard_up_to(plugin),
+            HostDb::Postgres(_) => Ok(None),
+        }
+    }
+
+    /// Has all messages that are kept recognised by their events, whatever rows those are in.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn index_messages(&self) -> Result<(), StoreError> {
+        match self {
+            HostDb::Sqlite(db) => db.index_messages(),
+            // They are.
+            HostDb::Postgres(_) => Ok(()),
+        }
+    }
+
     /// Says that these events were relayed, which is on disk.
     pub fn relayed<'a>(&self, event_ids: impl Iterator<Item = &'a str>) {
         match self {

@@ -67,10 +67,26 @@ fn outgoing(row: &Row<'_>) -> rusqlite::Result<Outgoing> {
 /// # Errors
 /// When the database fails, or is of an older version.
 pub fn waiting(tx: &Tx, after: i64, limit: usize, bytes: usize) -> Result<Vec<Outgoing>, StoreError> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    some(tx, "relayed_at IS NULL AND id > ?1 ORDER BY id LIMIT ?2", &[&after, &limit], bytes)
+}
+
+/// The events behind the row `after` that were relayed after an instant, the oldest first: at most `limit`, and no more once their payloads pass `bytes`.
+///
+/// # Errors
+/// When the database fails.
+pub fn relayed(tx: &Tx, after: i64, since: Millis, limit: usize, bytes: usize) -> Result<Vec<Outgoing>, StoreError> {
+    // Hardly ever are there any: the index over instants is not what finds that.
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    some(tx, "id > ?1 AND +relayed_at > ?2 ORDER BY id LIMIT ?3", &[&after, &since, &limit], bytes)
+}
+
+/// Rows in their order, and no more once their payloads pass `bytes`.
+fn some(tx: &Tx, rest: &str, params: &[&dyn rusqlite::ToSql], bytes: usize) -> Result<Vec<Outgoing>, StoreError> {
     let read = |connection: &Connection| {
-        let sql = format!("{SELECT} WHERE relayed_at IS NULL AND id > ?1 ORDER BY id LIMIT ?2");
+        let sql = format!("{SELECT} WHERE {rest}");
         let mut statement = connection.prepare_cached(&sql)?;
-        let mut rows = statement.query([after, i64::try_from(limit).unwrap_or(i64::MAX)])?;
+        let mut rows = statement.query(params)?;
         let (mut found, mut size) = (Vec::new(), 0);
         while size <= bytes
             && let Some(row) = rows.next()?

@@ -26,7 +26,7 @@ impl HostDb {
     /// # Errors
     /// When the database fails.
     pub fn note(&self, plugin: &str, newest: i64, messages: &[Message], now: Millis) -> Result<i64, StoreError> {
-        let up_to = self.heard_up_to(plugin)?;
+        let up_to = self.heard_up_to(plugin)?.unwrap_or(i64::MAX);
         let doubtful = messages.iter().filter(|message| message.row <= up_to).map(|message| message.event_id.as_str());
         let mut known = self.known(doubtful.clone().collect())?;
         let in_others_place = doubtful.into_iter().any(|event_id| !known.contains(event_id));
@@ -61,11 +61,13 @@ impl HostDb {
     }
 
     /// The last row of a plugin's outbox that was noted; without one every row may have been.
-    fn heard_up_to(&self, plugin: &str) -> Result<i64, StoreError> {
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn heard_up_to(&self, plugin: &str) -> Result<Option<i64>, StoreError> {
         self.reading()
             .prepare_cached("SELECT up_to FROM _oncehost_heard WHERE plugin = ?1")
             .and_then(|mut statement| statement.query_row([plugin], |row| row.get(0)).optional())
-            .map(|up_to| up_to.unwrap_or(i64::MAX))
             .map_err(|error| fault(&error))
     }
 
@@ -86,7 +88,10 @@ impl HostDb {
     }
 
     /// Keeps the ids of all messages in order, until the messages are forgotten.
-    fn index_messages(&self) -> Result<(), StoreError> {
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn index_messages(&self) -> Result<(), StoreError> {
         self.write(|connection| {
             connection.execute_batch(
                 "INSERT INTO _oncehost_noted SELECT event_id, noted_at FROM notifications WHERE true ORDER BY event_id \
@@ -247,13 +252,13 @@ mod tests {
         // A backup from when "b" was the newest one.
         let db = HostDb::open(folder.path()).unwrap();
         assert_eq!(note(&db, 2, &["b"]), 4);
-        assert_eq!(db.heard_up_to("p").unwrap(), 2);
+        assert_eq!(db.heard_up_to("p").unwrap(), Some(2));
         // What the backup had lost is done again; "e" and "f" are new.
         assert_eq!(note(&db, 3, &["e", "d"]), 5);
         assert_eq!(note(&db, 5, &["f", "c"]), 6);
         db.clear_messages(1, 99).unwrap();
         assert_eq!(db.indexed(&[message(1, "a")]).unwrap(), Vec::<String>::new());
-        assert_eq!(db.heard_up_to("other").unwrap(), i64::MAX);
+        assert_eq!(db.heard_up_to("other").unwrap(), None);
     }
 
     fn indexed(db: &HostDb) -> i64 {
