@@ -61,11 +61,15 @@ pub struct App {
     /// Held by a reload from looking to swapping.
     pub reloading: tokio::sync::Mutex<()>,
     reloads: AtomicU64,
+    /// When the last look whether calls can be served ended, and what it said.
+    looked: Arc<tokio::sync::Mutex<Looked>>,
     lanes: Mutex<BTreeMap<String, Arc<Lane>>>,
     lane_settings: LaneSettings,
     /// Held until the host is closed; the operating system lets go of it when the process dies.
     lock: Mutex<Option<File>>,
 }
+
+type Looked = Option<(Instant, Result<(), String>)>;
 
 /// Why the host could not start: one sentence for the operator.
 #[derive(Debug, thiserror::Error)]
@@ -165,6 +169,7 @@ impl App {
             address: OnceLock::new(),
             reloading: tokio::sync::Mutex::default(),
             reloads: AtomicU64::new(0),
+            looked: Arc::default(),
             lanes: Mutex::default(),
             lane_settings,
             lock: Mutex::new(Some(lock)),
@@ -235,7 +240,29 @@ impl App {
         }
     }
 
-    /// Whether calls can be served.
+    /// Whether calls can be served, looked at by one at a time: whoever waits meanwhile has the same answer.
+    ///
+    /// # Errors
+    /// One sentence that says why not.
+    pub async fn is_ready(self: &Arc<Self>) -> Result<(), String> {
+        let came = Instant::now();
+        let mut looked = self.looked.clone().lock_owned().await;
+        if let Some((ended, said)) = &*looked
+            && *ended > came
+        {
+            return said.clone();
+        }
+        // The look goes on, and is the only one, when nobody waits for its answer any more.
+        let app = self.clone();
+        let look = move || {
+            let said = app.ready();
+            *looked = Some((Instant::now(), said.clone()));
+            said
+        };
+        blocking("a look whether calls can be served", look).await.unwrap_or_else(|failure| Err(failure.detail))
+    }
+
+    /// The same for one who looks alone, and may wait for the disk and for servers.
     ///
     /// # Errors
     /// One sentence that says why not.
@@ -270,8 +297,9 @@ impl App {
     ///
     /// # Errors
     /// The first lane's that refuses; the others are cleared all the same.
-    pub async fn clear_expired(&self) -> Result<(usize, usize), Failure> {
-        self.auth.tokens.clear(self.settings.kept_since(self.clock.now()).1)?;
+    pub async fn clear_expired(self: &Arc<Self>) -> Result<(usize, usize), Failure> {
+        let (app, since) = (self.clone(), self.settings.kept_since(self.clock.now()).1);
+        blocking("the clearing of tokens", move || app.auth.tokens.clear(since)).await??;
         let (mut replies, mut marks, mut failed) = (0, 0, None);
         for plugin in self.registry().plugins.keys().filter(|plugin| self.database(plugin).exists()) {
             match self.clear_plugin(plugin).await {
@@ -431,4 +459,34 @@ pub fn check_data(settings: &Settings) -> Result<(), StartError> {
         "there {what} {}: name the right folder with --data DIR; `oncehost dev` and `serve` make one at their first start",
         data.display()
     )))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::ids::SystemIds;
+
+    #[test]
+    fn those_who_wait_for_a_look_share_its_answer() {
+        let folder = tempfile::tempdir().unwrap();
+        let (plugins, data) = (folder.path().join("plugins"), folder.path().join("data"));
+        fs::create_dir(&plugins).unwrap();
+        let settings = Settings { plugins, data, dev: true, ..Settings::default() };
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let app = App::open(settings, Arc::new(ManualClock::at(0)), Arc::new(SystemIds::default())).unwrap();
+            let mut looked = app.looked.clone().lock_owned().await;
+            let look = async {
+                tokio::task::yield_now().await;
+                *looked = Some((Instant::now(), Err("the disk is full".to_owned())));
+                drop(looked);
+            };
+            let (one, other, ()) = tokio::join!(app.is_ready(), app.is_ready(), look);
+            assert_eq!(
+                (one.unwrap_err(), other.unwrap_err()),
+                ("the disk is full".to_owned(), "the disk is full".to_owned())
+            );
+            assert_eq!(app.is_ready().await, Ok(()), "who comes later looks anew");
+        });
+    }
 }

@@ -34,14 +34,21 @@ mod schedule;
 pub mod stream;
 pub mod subscriptions;
 mod under_way;
+mod unheard;
 
 pub use clear::clear;
 use ingest::Accepting;
 pub use others::beat;
 use others::{House, Voice};
 use relay::HeldUp;
-pub use rounds::{drain, hear, look_after_others, run};
+pub use rounds::{drain, hear, look_after_others};
 use subscriptions::Known;
+
+/// Relays, ticks and delivers until the host stops.
+pub async fn run(app: &Arc<App>) {
+    unheard::tell(app).await;
+    rounds::run(app).await;
+}
 
 /// The name under which `host.db` is nudged; no plugin has it.
 const HOST: &str = "host";

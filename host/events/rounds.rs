@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use tokio::task::JoinSet;
 
-use super::{HOST, after, blocking, databases, relay, schedule, under_way};
+use super::{HOST, after, blocking, broke_off, databases, relay, schedule, under_way};
 use crate::app::App;
 use crate::backoff::Retry;
 use crate::clock::Millis;
@@ -93,7 +93,7 @@ async fn keep_at<F>(
 ) where
     F: Future<Output = Result<Option<Millis>, Failure>> + Send + 'static,
 {
-    let mut rounds = JoinSet::new();
+    let (mut rounds, mut names) = (JoinSet::new(), BTreeMap::new());
     let (mut wanted, mut busy) = (BTreeSet::new(), BTreeSet::new());
     let mut failing: BTreeMap<String, u32> = BTreeMap::new();
     let mut due: BTreeMap<String, Millis> = BTreeMap::new();
@@ -108,11 +108,12 @@ async fn keep_at<F>(
             due.remove(&name);
             busy.insert(name.clone());
             let doing = round(app.clone(), name.clone());
-            rounds.spawn(async move {
+            let begun = rounds.spawn(async move {
                 let done = doing.await;
                 tokio::time::sleep(rest).await;
-                (name, done)
+                done
             });
+            names.insert(begun.id(), name);
         }
         let earliest = due.values().min().map_or(LONGEST_SLEEP, |at| {
             Duration::from_millis(u64::try_from(at.saturating_sub(now)).unwrap_or(0)).min(LONGEST_SLEEP)
@@ -125,8 +126,10 @@ async fn keep_at<F>(
                 // A round that is under way takes them, if it has room.
                 app.events.more.notify_waiters();
             }
-            Some(ended) = rounds.join_next() => {
-                let Ok((name, ended)) = ended else { continue };
+            Some(ended) = rounds.join_next_with_id() => {
+                // One that breaks off is tried again as well.
+                let (id, ended) = ended.unwrap_or_else(|error| (error.id(), Err(broke_off(&error))));
+                let Some(name) = names.remove(&id) else { continue };
                 busy.remove(&name);
                 match ended {
                     Ok(next) => {
@@ -177,5 +180,39 @@ pub async fn drain(app: &Arc<App>) -> Result<(), Failure> {
         if done == 0 {
             return Ok(());
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::sync::atomic::{AtomicUsize, Ordering};
+
+    use super::*;
+    use crate::clock::ManualClock;
+    use crate::config::Settings;
+    use crate::ids::SystemIds;
+
+    #[test]
+    fn database_whose_round_broke_off_has_another_one() {
+        let folder = tempfile::tempdir().unwrap();
+        let (plugins, data) = (folder.path().join("plugins"), folder.path().join("data"));
+        std::fs::create_dir(&plugins).unwrap();
+        let settings = Settings { plugins, data, dev: true, ..Settings::default() };
+        tokio::runtime::Runtime::new().unwrap().block_on(async {
+            let app = App::open(settings, Arc::new(ManualClock::at(0)), Arc::new(SystemIds::default())).unwrap();
+            let times = Arc::new(AtomicUsize::new(0));
+            let round = |app: Arc<App>, name: String| {
+                let times = times.clone();
+                async move {
+                    app.events.published.nudge(&name);
+                    assert!(times.fetch_add(1, Ordering::SeqCst) > 0, "a fault of the host");
+                    app.events.end();
+                    Ok(None)
+                }
+            };
+            app.events.published.nudge("p");
+            keep_at(&app, "relay", &app.events.published, Duration::ZERO, round).await;
+            assert_eq!(times.load(Ordering::SeqCst), 2);
+        });
     }
 }

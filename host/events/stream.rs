@@ -11,8 +11,9 @@ use crate::ids;
 use crate::store::StoreError;
 use crate::store::host_db::{HostDb, Placed};
 
-/// Messages that are read at a time.
+/// Messages, and about how many bytes of them, that are read at a time: a listener that reads slowly holds them all.
 const BATCH: usize = 100;
+const BATCH_BYTES: usize = 256 << 10;
 
 /// A listener.
 pub struct Listener {
@@ -81,7 +82,7 @@ impl Listener {
             self.heard.mark_unchanged();
             let (db, tenant, topics) = (self.app.host_db.clone(), self.tenant.clone(), self.topics.clone());
             let position = self.position;
-            let read = blocking(move || db.messages(&tenant, &topics, position, BATCH)).await??;
+            let read = blocking(move || db.messages(&tenant, &topics, position, BATCH, BATCH_BYTES)).await??;
             self.read = read.into_iter();
             if self.read.len() == 0 {
                 tokio::select! {

@@ -36,7 +36,8 @@ pub fn plugins(registry: &Registry) -> Json {
 }
 
 /// How the host stands: what `oncehost doctor` and `new` ask.
-pub fn health(app: &App) -> Json {
+pub async fn health(app: &Arc<App>) -> Json {
+    let unready = app.is_ready().await.err();
     let registry = app.registry();
     let plugins: serde_json::Map<String, Json> =
         registry.plugins.iter().map(|(id, plugin)| (id.clone(), json!(plugin.hash))).collect();
@@ -46,7 +47,7 @@ pub fn health(app: &App) -> Json {
     json!({
         "version": env!("CARGO_PKG_VERSION"), "pid": std::process::id(), "threads": process.threads,
         "openFiles": process.open_files, "mostFiles": open_files_limit(),
-        "unready": app.ready().err(), "plugins": plugins, "lanes": lanes,
+        "unready": unready, "plugins": plugins, "lanes": lanes,
         "dev": app.settings.dev, "address": app.address.get(),
     })
 }
@@ -82,7 +83,7 @@ fn loaded(registry: &Registry, plugin: &Plugin) -> Json {
 }
 
 pub(super) async fn show_health(State(shared): State<Arc<Shared>>) -> Response<Body> {
-    reply::json(StatusCode::OK, &health(&shared.app))
+    reply::json(StatusCode::OK, &health(&shared.app).await)
 }
 
 pub(super) async fn show_plugins(State(shared): State<Arc<Shared>>) -> Response<Body> {

@@ -111,7 +111,7 @@ async fn healthz() -> Response<Body> {
 
 /// Whether calls can be served, and why not.
 async fn readyz(State(shared): State<Arc<Shared>>) -> Response<Body> {
-    match shared.app.ready() {
+    match shared.app.is_ready().await {
         Ok(()) => reply::json(StatusCode::OK, &json!({ "ready": true, "reasons": [] })),
         Err(why) => reply::json(StatusCode::SERVICE_UNAVAILABLE, &json!({ "ready": false, "reasons": [why] })),
     }

@@ -64,6 +64,15 @@ impl Desk {
         now
     }
 
+    /// Has the run of the moment begin now: what it waited for was no time of its own. One that was given up meanwhile
+    /// stays so.
+    pub fn begin_anew(&self, limit: Duration) {
+        let now = Instant::now();
+        if let Some(running) = lock(&self.running).as_mut() {
+            (running.began, running.latest) = (now, now + limit + GRACE);
+        }
+    }
+
     /// Lets the run of the moment take this much longer.
     fn prolong(&self, by: Duration) {
         if let Some(running) = lock(&self.running).as_mut() {
@@ -256,5 +265,19 @@ mod tests {
         assert!(tx.execute("INSERT INTO t VALUES ('later')").is_err());
         let rows: i64 = sqlite(&desk.shared).lock().query_row("SELECT count(*) FROM t", [], |row| row.get(0)).unwrap();
         assert_eq!((passed_on.load(Ordering::SeqCst), desk.metrics.reliefs(), rows), (1, 1, 0));
+    }
+
+    #[test]
+    fn a_run_that_begins_anew_after_it_was_given_up_stays_so() {
+        let (_folder, desk, passed_on) = desk();
+        let long = Duration::from_secs(60);
+        let began = desk.begin(0, Duration::from_secs(1));
+        desk.begin_anew(long);
+        desk.relieve(began + long);
+        assert_eq!(passed_on.load(Ordering::SeqCst), 0, "it has its whole limit from there");
+        desk.relieve(began + long * 2);
+        desk.begin_anew(long);
+        desk.relieve(began + long * 9);
+        assert_eq!(passed_on.load(Ordering::SeqCst), 1);
     }
 }

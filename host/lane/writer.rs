@@ -185,7 +185,7 @@ impl Writer {
         };
         let started = desk.begin(index, invocation.limits.time);
         // What others held until now was no time of its own.
-        let claimed = || _ = desk.begin(index, invocation.limits.time);
+        let claimed = || desk.begin_anew(invocation.limits.time);
         let reply = invoke::invoke(invocation, engine.as_deref_mut(), tx, self.lane.settings.clock.now(), &claimed);
         desk.end();
         self.used.push((index, started.elapsed()));

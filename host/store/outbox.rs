@@ -53,6 +53,13 @@ verbs! { outbox:
     /// When the database fails.
     pub fn waiting(tx, after: i64, limit: usize, bytes: usize) -> Vec<Outgoing>;
 
+    /// The events behind the row `after` that were relayed after the instant `since`, the oldest first: at most `limit`,
+    /// and no more once their payloads pass `bytes`.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn relayed(tx, after: i64, since: Millis, limit: usize, bytes: usize) -> Vec<Outgoing>;
+
     /// The last row of the outbox, whether it waits or not; 0 where there is none.
     ///
     /// # Errors

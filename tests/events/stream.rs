@@ -200,3 +200,48 @@ fn tenant_has_so_many_streams_and_one_that_is_closed_makes_room() {
         assert!(std::time::Instant::now() < deadline, "no room was made");
     }
 }
+
+#[test]
+fn messages_that_are_read_at_a_time_are_few_where_they_are_long() {
+    for host in hosts() {
+        let text = "x".repeat(1000);
+        for key in ["1", "2", "3"] {
+            say(&host, key, &text);
+        }
+        host.drain();
+        let read = |after, limit, bytes| -> Vec<i64> {
+            let found = host.app.host_db.messages("dev", &["heard".to_owned()], after, limit, bytes).unwrap();
+            found.iter().map(|it| it.position).collect()
+        };
+        let all = read(0, 99, 1 << 20);
+        assert_eq!(all.len(), 6);
+        assert_eq!(read(0, 99, 2_500), all[..3]);
+        assert_eq!(read(all[0], 99, 0), all[1..2], "one at least");
+        assert_eq!(read(all[1], 2, 1 << 20), all[2..4]);
+    }
+}
+
+#[test]
+fn what_was_told_after_a_backup_of_host_db_is_told_again_once_that_is_put_back() {
+    let mut host = Host::new(files(EAR));
+    let mut stream = Stream::open(&host, "topics=heard", "");
+    say(&host, "k1", "1");
+    let last = (stream.next(), stream.next()).1.unwrap().id.unwrap();
+    drop(stream);
+    let from_there = |host: &Host| Stream::open(host, "topics=heard", &format!("Last-Event-ID: {last}\r\n"));
+    let (mut file, mut backup) = (std::path::PathBuf::new(), Vec::new());
+    host.restart_with(|settings| {
+        file = settings.data.join("host.db");
+        backup = std::fs::read(&file).unwrap();
+    });
+    say(&host, "k2", "2");
+    host.drain();
+    host.restart_with(|_| std::fs::write(&file, &backup).unwrap());
+    say(&host, "k3", "3");
+    assert_eq!(from_there(&host).texts(4), ["2a", "2b", "3a", "3b"]);
+    host.restart();
+    say(&host, "k4", "4");
+    assert_eq!(from_there(&host).texts(6), ["2a", "2b", "3a", "3b", "4a", "4b"]);
+    host.drain();
+    assert_eq!(host.rows("ear", "SELECT count(DISTINCT event), count(*) FROM also"), [[json!(8), json!(8)]]);
+}

@@ -6,9 +6,9 @@ use std::time::Duration;
 
 use oncehost::clock::ManualClock;
 use oncehost::ids::SystemIds;
-use oncehost::store::{Database, moving};
 use oncehost::store::host_db::HostDb;
 use oncehost::store::postgres::{Limits, Server};
+use oncehost::store::{Database, moving};
 use oncehost::transfer::{Copy, Report};
 use serde_json::{Value as Json, json};
 

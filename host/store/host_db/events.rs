@@ -188,6 +188,29 @@ impl HostDb {
         }
     }
 
+    /// The last row of a plugin's outbox that was noted; `None` where that is not known.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn heard_up_to(&self, plugin: &str) -> Result<Option<i64>, StoreError> {
+        match self {
+            HostDb::Sqlite(db) => db.heard_up_to(plugin),
+            HostDb::Postgres(_) => Ok(None),
+        }
+    }
+
+    /// Has all messages that are kept recognised by their events, whatever rows those are in.
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn index_messages(&self) -> Result<(), StoreError> {
+        match self {
+            HostDb::Sqlite(db) => db.index_messages(),
+            // They are.
+            HostDb::Postgres(_) => Ok(()),
+        }
+    }
+
     /// Says that these events were relayed, which is on disk.
     pub fn relayed<'a>(&self, event_ids: impl Iterator<Item = &'a str>) {
         match self {
@@ -208,7 +231,8 @@ impl HostDb {
         }
     }
 
-    /// At most `limit` messages of a tenant on these topics behind a position, in their order.
+    /// At most `limit` messages of a tenant on these topics behind a position, in their order, and no more once they pass
+    /// `bytes`.
     ///
     /// # Errors
     /// When the database fails.
@@ -218,10 +242,11 @@ impl HostDb {
         topics: &[String],
         after: i64,
         limit: usize,
+        bytes: usize,
     ) -> Result<Vec<Placed>, StoreError> {
         match self {
-            HostDb::Sqlite(db) => db.messages(tenant, topics, after, limit),
-            HostDb::Postgres(db) => db.messages(tenant, topics, after, limit),
+            HostDb::Sqlite(db) => db.messages(tenant, topics, after, limit, bytes),
+            HostDb::Postgres(db) => db.messages(tenant, topics, after, limit, bytes),
         }
     }
 

@@ -73,6 +73,13 @@ pub fn waiting(tx: &Tx, after: i64, limit: usize, bytes: usize) -> Result<Vec<Ou
     Ok(up_to(found, bytes, |event| event.payload.len()))
 }
 
+/// The events behind the row `after` that were relayed after an instant, the oldest first: at most `limit`, and no more
+/// once their payloads pass `bytes`.
+pub fn relayed(tx: &Tx, after: i64, since: Millis, limit: usize, bytes: usize) -> Result<Vec<Outgoing>, StoreError> {
+    let which = "id > $1 AND relayed_at > $2 ORDER BY id LIMIT $3";
+    Ok(up_to(rows(tx, which, &[number(after), number(since), most(limit)])?, bytes, |event| event.payload.len()))
+}
+
 /// The last row of the outbox, whether it waits or not; 0 where there is none.
 pub fn newest(tx: &Tx) -> Result<i64, StoreError> {
     let found = tx.query(&format!("SELECT coalesce(max(id), 0) FROM {}", table(tx)), &[])?;

@@ -67,10 +67,26 @@ fn outgoing(row: &Row<'_>) -> rusqlite::Result<Outgoing> {
 /// # Errors
 /// When the database fails, or is of an older version.
 pub fn waiting(tx: &Tx, after: i64, limit: usize, bytes: usize) -> Result<Vec<Outgoing>, StoreError> {
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    some(tx, "relayed_at IS NULL AND id > ?1 ORDER BY id LIMIT ?2", &[&after, &limit], bytes)
+}
+
+/// The events behind the row `after` that were relayed after an instant, the oldest first: at most `limit`, and no more once their payloads pass `bytes`.
+///
+/// # Errors
+/// When the database fails.
+pub fn relayed(tx: &Tx, after: i64, since: Millis, limit: usize, bytes: usize) -> Result<Vec<Outgoing>, StoreError> {
+    // Hardly ever are there any: the index over instants is not what finds that.
+    let limit = i64::try_from(limit).unwrap_or(i64::MAX);
+    some(tx, "id > ?1 AND +relayed_at > ?2 ORDER BY id LIMIT ?3", &[&after, &since, &limit], bytes)
+}
+
+/// Rows in their order, and no more once their payloads pass `bytes`.
+fn some(tx: &Tx, rest: &str, params: &[&dyn rusqlite::ToSql], bytes: usize) -> Result<Vec<Outgoing>, StoreError> {
     let read = |connection: &Connection| {
-        let sql = format!("{SELECT} WHERE relayed_at IS NULL AND id > ?1 ORDER BY id LIMIT ?2");
+        let sql = format!("{SELECT} WHERE {rest}");
         let mut statement = connection.prepare_cached(&sql)?;
-        let mut rows = statement.query([after, i64::try_from(limit).unwrap_or(i64::MAX)])?;
+        let mut rows = statement.query(params)?;
         let (mut found, mut size) = (Vec::new(), 0);
         while size <= bytes
             && let Some(row) = rows.next()?
@@ -142,7 +158,8 @@ pub fn find(tx: &Tx, event_id: &str) -> Result<Option<Outgoing>, StoreError> {
     })
 }
 
-/// Forgets at most `batch` events that were relayed at or before `before`; gives how many.
+/// Forgets at most `batch` events that were relayed at or before `before`, and never the last row: an empty table would
+/// begin its numbers anew, as one that was put back from a backup does. Gives how many.
 ///
 /// # Errors
 /// When the database fails.
@@ -151,7 +168,8 @@ pub fn clear(tx: &Tx, before: Millis, batch: usize) -> Result<usize, StoreError>
         connection
             .prepare_cached(
                 "DELETE FROM _oncehost_events WHERE id IN \
-                 (SELECT id FROM _oncehost_events WHERE relayed_at <= ?1 ORDER BY relayed_at LIMIT ?2)",
+                 (SELECT id FROM _oncehost_events WHERE relayed_at <= ?1 \
+                 AND id < (SELECT max(id) FROM _oncehost_events) ORDER BY relayed_at LIMIT ?2)",
             )
             .and_then(|mut statement| statement.execute(params![before, i64::try_from(batch).unwrap_or(i64::MAX)]))
             .map_err(|error| fault(&error))
@@ -186,6 +204,20 @@ mod tests {
             assert_eq!(find(&tx, &event.event_id).unwrap().unwrap().event_id, event.event_id);
         }
         assert_eq!(find(&tx, "other").unwrap(), None);
+    }
+
+    #[test]
+    fn rows_are_given_no_second_time_after_all_were_cleared() {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = Shared::open(&folder.path().join("p.db"), Access::Write).unwrap();
+        let tx = Tx::begin(&shared).unwrap();
+        for id in ["1", "2", "3"] {
+            publish(&tx, &event(id, id), 0).unwrap();
+        }
+        mark_relayed(&tx, &[1, 2, 3], 5).unwrap();
+        assert_eq!((clear(&tx, 5, 1).unwrap(), clear(&tx, 5, 9).unwrap(), clear(&tx, 5, 9).unwrap()), (1, 1, 0));
+        publish(&tx, &event("4", "4"), 6).unwrap();
+        assert_eq!((newest(&tx).unwrap(), clear(&tx, 5, 9).unwrap()), (4, 1));
     }
 
     #[test]

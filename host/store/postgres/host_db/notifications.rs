@@ -35,7 +35,8 @@ impl HostDb {
         self.query(LAST.to_owned(), Vec::new())?.first().map_or(Ok(0), |row| get(row, 0))
     }
 
-    /// At most `limit` messages of a tenant on these topics behind a position, in their order.
+    /// At most `limit` messages of a tenant on these topics behind a position, in their order, and no more once they pass
+    /// `bytes`.
     ///
     /// # Errors
     /// When the database fails.
@@ -45,17 +46,22 @@ impl HostDb {
         topics: &[String],
         after: i64,
         limit: usize,
+        bytes: usize,
     ) -> Result<Vec<Placed>, StoreError> {
         if topics.is_empty() {
             return Ok(Vec::new());
         }
         let sql = format!(
-            "SELECT position, event_id, message FROM host.notifications WHERE tenant = $1 AND position > $2 \
-             AND topic IN ({}) ORDER BY position LIMIT $3",
-            marks(4, topics.len())
+            "SELECT position, event_id, message FROM \
+               (SELECT *, sum(octet_length(message)) OVER (ORDER BY position) - octet_length(message) AS passed FROM \
+                 (SELECT position, event_id, message FROM host.notifications WHERE tenant = $1 AND position > $2 \
+                  AND topic IN ({}) ORDER BY position LIMIT $3) AS next) AS sized \
+             WHERE passed <= $4 ORDER BY position",
+            marks(5, topics.len())
         );
         let topics = topics.iter().map(|topic| text(topic));
-        let params: Vec<Cell> = [text(tenant), number(after), most(limit)].into_iter().chain(topics).collect();
+        let params: Vec<Cell> =
+            [text(tenant), number(after), most(limit), most(bytes)].into_iter().chain(topics).collect();
         let found = self.query(sql, params)?;
         let placed = found
             .iter()

@@ -19,20 +19,26 @@ impl HostDb {
     /// Whether an event has its message already is not asked of an index over all of them, which would take a page of the
     /// disk for each: ids have no order. What comes behind the last row that was noted is new. What does not was noted
     /// before its host ended, or comes again from a backup of the plugin's file; then all messages are searched. After a
-    /// backup was put back, what it had lost comes again too, in later rows: then there is such an index for a while.
+    /// backup was put back, what it had lost comes again too, in later rows: then there is such an index for a while. That
+    /// a backup was put back is seen by rows that are not there any more, and by new events in rows that others had. A
+    /// server's rows come in another order than their numbers', and a new event in an earlier one says nothing.
     ///
     /// # Errors
     /// When the database fails.
     pub fn note(&self, plugin: &str, newest: i64, messages: &[Message], now: Millis) -> Result<i64, StoreError> {
-        let up_to = self.heard_up_to(plugin)?;
-        if newest < up_to && up_to < i64::MAX {
+        let up_to = self.heard_up_to(plugin)?.unwrap_or(i64::MAX);
+        let doubtful = messages.iter().filter(|message| message.row <= up_to).map(|message| message.event_id.as_str());
+        let mut known = self.known(doubtful.clone().collect())?;
+        let in_others_place = doubtful.into_iter().any(|event_id| !known.contains(event_id));
+        let was_put_back = up_to < i64::MAX && (newest < up_to || (in_others_place && !self.is_elsewhere(plugin)?));
+        if was_put_back {
             self.index_messages()?;
         }
-        let doubtful = messages.iter().filter(|message| message.row <= up_to).map(|message| message.event_id.as_str());
-        let mut known = self.known(doubtful.collect())?;
         known.extend(self.indexed(messages)?);
         let new: Vec<_> = messages.iter().filter(|message| !known.contains(&message.event_id)).collect();
-        let next = messages.iter().map(|message| message.row).fold(up_to.min(newest), i64::max);
+        // What comes behind these is looked for in the index then.
+        let from = if was_put_back { 0 } else { up_to.min(newest) };
+        let next = messages.iter().map(|message| message.row).fold(from, i64::max);
         let last = self.write(|connection| {
             let mut insert = connection.prepare_cached(
                 "INSERT INTO notifications (event_id, tenant, topic, message, noted_at) VALUES (?1, ?2, ?3, ?4, ?5)",
@@ -55,11 +61,13 @@ impl HostDb {
     }
 
     /// The last row of a plugin's outbox that was noted; without one every row may have been.
-    fn heard_up_to(&self, plugin: &str) -> Result<i64, StoreError> {
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn heard_up_to(&self, plugin: &str) -> Result<Option<i64>, StoreError> {
         self.reading()
             .prepare_cached("SELECT up_to FROM _oncehost_heard WHERE plugin = ?1")
             .and_then(|mut statement| statement.query_row([plugin], |row| row.get(0)).optional())
-            .map(|up_to| up_to.unwrap_or(i64::MAX))
             .map_err(|error| fault(&error))
     }
 
@@ -80,7 +88,10 @@ impl HostDb {
     }
 
     /// Keeps the ids of all messages in order, until the messages are forgotten.
-    fn index_messages(&self) -> Result<(), StoreError> {
+    ///
+    /// # Errors
+    /// When the database fails.
+    pub fn index_messages(&self) -> Result<(), StoreError> {
         self.write(|connection| {
             connection.execute_batch(
                 "INSERT INTO _oncehost_noted SELECT event_id, noted_at FROM notifications WHERE true ORDER BY event_id \
@@ -118,7 +129,8 @@ impl HostDb {
         last(&self.reading()).map_err(|error| fault(&error))
     }
 
-    /// At most `limit` messages of a tenant on these topics behind a position, in their order.
+    /// At most `limit` messages of a tenant on these topics behind a position, in their order, and no more once they pass
+    /// `bytes`.
     ///
     /// # Errors
     /// When the database fails.
@@ -128,6 +140,7 @@ impl HostDb {
         topics: &[String],
         after: i64,
         limit: usize,
+        bytes: usize,
     ) -> Result<Vec<Placed>, StoreError> {
         let connection = self.reading();
         let marks = vec!["?"; topics.len()].join(", ");
@@ -139,9 +152,20 @@ impl HostDb {
         let mut values: Vec<&dyn rusqlite::ToSql> = vec![&tenant];
         values.extend(topics.iter().map(|topic| topic as &dyn rusqlite::ToSql));
         values.extend([&after as &dyn rusqlite::ToSql, &limit]);
-        rows(&connection, &sql, values.as_slice(), |row| {
-            Ok(Placed { position: row.get(0)?, event_id: row.get(1)?, message: row.get(2)? })
-        })
+        let read = || {
+            let mut statement = connection.prepare_cached(&sql)?;
+            let mut rows = statement.query(values.as_slice())?;
+            let (mut found, mut size) = (Vec::new(), 0);
+            while size <= bytes
+                && let Some(row) = rows.next()?
+            {
+                let placed = Placed { position: row.get(0)?, event_id: row.get(1)?, message: row.get(2)? };
+                size += placed.message.len();
+                found.push(placed);
+            }
+            Ok(found)
+        };
+        read().map_err(|error: rusqlite::Error| fault(&error))
     }
 
     /// The event at a position, where that is still kept.
@@ -185,6 +209,7 @@ fn last(connection: &rusqlite::Connection) -> rusqlite::Result<i64> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::store::host_db::PlacedRow;
 
     fn message(row: i64, event_id: &str) -> Message {
         let (tenant, topic) = ("t".to_owned(), "topic".to_owned());
@@ -196,6 +221,12 @@ mod tests {
         let messages: Vec<_> = (from..).zip(event_ids).map(|(row, it)| message(row, it)).collect();
         let newest = messages.last().unwrap().row;
         db.note("p", newest, &messages, 1).unwrap();
+        db.reading().query_row("SELECT count(*) FROM notifications", [], |row| row.get(0)).unwrap()
+    }
+
+    /// Notes one event that is not in the newest row.
+    fn note_row(db: &HostDb, row: i64, event_id: &str) -> i64 {
+        db.note("p", 99, &[message(row, event_id)], 1).unwrap();
         db.reading().query_row("SELECT count(*) FROM notifications", [], |row| row.get(0)).unwrap()
     }
 
@@ -221,13 +252,68 @@ mod tests {
         // A backup from when "b" was the newest one.
         let db = HostDb::open(folder.path()).unwrap();
         assert_eq!(note(&db, 2, &["b"]), 4);
-        assert_eq!(db.heard_up_to("p").unwrap(), 2);
+        assert_eq!(db.heard_up_to("p").unwrap(), Some(2));
         // What the backup had lost is done again; "e" and "f" are new.
         assert_eq!(note(&db, 3, &["e", "d"]), 5);
         assert_eq!(note(&db, 5, &["f", "c"]), 6);
         db.clear_messages(1, 99).unwrap();
         assert_eq!(db.indexed(&[message(1, "a")]).unwrap(), Vec::<String>::new());
-        assert_eq!(db.heard_up_to("other").unwrap(), i64::MAX);
+        assert_eq!(db.heard_up_to("other").unwrap(), None);
+    }
+
+    fn indexed(db: &HostDb) -> i64 {
+        db.reading().query_row("SELECT count(*) FROM _oncehost_noted", [], |row| row.get(0)).unwrap()
+    }
+
+    #[test]
+    fn lost_event_that_is_done_again_behind_as_many_new_ones_has_one_message() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = HostDb::open(folder.path()).unwrap();
+        assert_eq!(note(&db, 1, &["a", "b", "c"]), 3);
+        drop(db);
+        // A backup from when "a" was the newest one: others have the rows of what it lost, before that is done again.
+        let db = HostDb::open(folder.path()).unwrap();
+        assert_eq!(note(&db, 2, &["d", "e"]), 5);
+        assert_eq!(note(&db, 4, &["b"]), 5);
+        assert_eq!(note(&db, 5, &["f", "c"]), 6);
+        db.relayed(["d", "e", "b", "f", "c"].into_iter());
+        // Such a backup again, of which less is new in one go than it lost.
+        assert_eq!(note(&db, 4, &["g"]), 7);
+        assert_eq!(note(&db, 5, &["f", "h"]), 8);
+        assert_eq!(note(&db, 7, &["b", "c"]), 8);
+    }
+
+    #[test]
+    fn messages_are_indexed_for_nothing_but_new_events_in_the_place_of_others() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = HostDb::open(folder.path()).unwrap();
+        note(&db, 1, &["a", "b"]);
+        note(&db, 3, &["c"]);
+        drop(db);
+        let db = HostDb::open(folder.path()).unwrap();
+        note(&db, 2, &["b", "c", "d"]);
+        assert_eq!(indexed(&db), 0, "what was noted when its host ended comes again");
+        // The row of a transaction on a server that began first and ended last.
+        let row = PlacedRow { plugin: "p".to_owned(), data: "p".to_owned(), place: "there".to_owned() };
+        db.place(&row).unwrap();
+        assert_eq!((note_row(&db, 3, "e"), indexed(&db)), (5, 0));
+        db.forget_place("p").unwrap();
+        assert_eq!((note_row(&db, 4, "f"), indexed(&db)), (6, 5));
+    }
+
+    #[test]
+    fn messages_that_are_read_at_a_time_hold_so_many_bytes() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = HostDb::open(folder.path()).unwrap();
+        let long = |row| Message { message: "m".repeat(1000), ..message(row, &row.to_string()) };
+        db.note("p", 9, &(1..=9).map(long).collect::<Vec<_>>(), 1).unwrap();
+        let read = |after, limit, bytes| -> Vec<i64> {
+            let found = db.messages("t", &["topic".to_owned()], after, limit, bytes).unwrap();
+            found.iter().map(|it| it.position).collect()
+        };
+        assert_eq!(read(0, 9, 2_500), [1, 2, 3]);
+        assert_eq!(read(3, 9, 0), [4], "one at least");
+        assert_eq!(read(4, 2, 99_999), [5, 6]);
     }
 
     #[test]

@@ -34,6 +34,13 @@ impl HostDb {
         all(&*self.lock()?).map_err(|error| fault(&error))
     }
 
+    /// Whether a plugin's data are elsewhere.
+    pub(super) fn is_elsewhere(&self, plugin: &str) -> Result<bool, StoreError> {
+        let sql = "SELECT 1 FROM placed WHERE plugin = ?1";
+        let found = self.reading().prepare_cached(sql).and_then(|mut statement| statement.exists([plugin]));
+        found.map_err(|error| fault(&error))
+    }
+
     /// Notes where a plugin's data are, unless that is noted already.
     ///
     /// # Errors
