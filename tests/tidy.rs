@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 /// The modules of the host from low to high. A module may use those of lower ranks, and its own.
-const RANKS: [(&str, u32); 33] = [
+const RANKS: [(&str, u32); 34] = [
     ("aside", 0),
     ("crash", 0),
     ("backoff", 0),
