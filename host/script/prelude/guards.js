@@ -382,6 +382,13 @@
       return apply(original, this, [few || items === undefined || items === null ? items : each(items)]);
     },
   }).method);
+  for (const owner of [Object, Map]) {
+    replace(owner, "groupBy", (original) => ({
+      method(items, name) {
+        return apply(original, this, [items === undefined || items === null ? items : each(items), name]);
+      },
+    }).method);
+  }
   replace(Math, "sumPrecise", (original) => ({
     method(items) {
       return apply(original, this, [small(items) || items === undefined || items === null ? items : each(items)]);
