@@ -11,6 +11,8 @@ mod resolve;
 mod rows;
 mod shapes;
 mod signatures;
+#[cfg(test)]
+mod signatures_tests;
 mod tags;
 #[cfg(test)]
 mod tests;

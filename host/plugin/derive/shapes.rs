@@ -402,7 +402,7 @@ fn size(schema: &Json) -> usize {
 }
 
 /// What a promise is of; the type itself where it is none.
-fn promised(ty: &Ty) -> &Ty {
+pub(super) fn promised(ty: &Ty) -> &Ty {
     if let Kind::Named(name, arguments) = &ty.kind
         && name == "Promise"
     {
