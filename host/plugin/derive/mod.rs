@@ -10,6 +10,8 @@ mod read;
 mod resolve;
 mod rows;
 mod shapes;
+#[cfg(test)]
+mod shapes_tests;
 mod signatures;
 #[cfg(test)]
 mod signatures_tests;
