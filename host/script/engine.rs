@@ -5,10 +5,13 @@ use std::sync::Arc;
 
 use rquickjs::context::EvalOptions;
 use rquickjs::promise::PromiseState;
-use rquickjs::{Array, CatchResultExt, Context, Ctx, Function, Persistent, Promise, Runtime, Value as JsValue};
+use rquickjs::{
+    Array, CatchResultExt, Context, Ctx, Exception, Function, Persistent, Promise, Runtime, Value as JsValue,
+};
 
 use super::errors::{Judge, UNAWAITED};
 use super::limits::Stop;
+use super::names;
 use super::output::to_json;
 use super::realm::{self, Hooks};
 use super::state::State;
@@ -97,6 +100,7 @@ impl Engine {
     /// # Errors
     /// See [`ScriptError`]. After some of them the engine [is spent](Engine::is_spent).
     pub fn run(&mut self, call: &Call<'_>, host: Box<dyn Host>) -> Result<String, ScriptError> {
+        names::check_input(call.input).map_err(ScriptError::Host)?;
         let begin = self.compiled(call.code)?;
         self.state.begin(call, host);
         // A panic of the host's passes through: what it leaves is not used again.
@@ -318,9 +322,20 @@ fn facts<'js>(ctx: &Ctx<'js>, facts: &Facts<'_>) -> rquickjs::Result<Array<'js>>
     }
     array.set(5, facts.key)?;
     for (at, json) in [(6, facts.user), (7, facts.settings)] {
-        array.set(at, json.map(|json| ctx.json_parse(json)).transpose()?)?;
+        array.set(at, json.map(|json| parsed(ctx, json)).transpose()?)?;
     }
     Ok(array)
+}
+
+/// The value of a JSON text of the host's.
+///
+/// # Errors
+/// A `RangeError` where its names would take too long.
+pub(super) fn parsed<'js>(ctx: &Ctx<'js>, json: &str) -> rquickjs::Result<JsValue<'js>> {
+    match names::refusal(json) {
+        Some(why) => Err(Exception::throw_range(ctx, &why)),
+        None => ctx.json_parse(json),
+    }
 }
 
 /// Drives the job queue until a promise is settled; anything else is settled already.

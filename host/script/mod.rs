@@ -14,6 +14,7 @@ use crate::plugin::Code;
 mod engine;
 mod errors;
 mod limits;
+mod names;
 mod output;
 mod realm;
 mod state;

@@ -5,6 +5,7 @@ use std::rc::Rc;
 use rquickjs::context::EvalOptions;
 use rquickjs::{Array, Ctx, Function, Object, Persistent, Result as JsResult, Value as JsValue};
 
+use super::engine;
 use super::state::{State, natives};
 
 /// How the prelude's files are called in stack frames; frames of theirs are not shown.
@@ -103,7 +104,7 @@ impl Hooks {
     /// Says for which step the run that begins is, as JSON text; `None` for none.
     pub fn enter(&self, ctx: &Ctx<'_>, step: Option<&str>) -> JsResult<()> {
         let facts = match step {
-            Some(step) => ctx.json_parse(step)?,
+            Some(step) => engine::parsed(ctx, step)?,
             None => JsValue::new_undefined(ctx.clone()),
         };
         self.enter.clone().restore(ctx)?.call((facts,))

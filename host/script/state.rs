@@ -11,6 +11,7 @@ use rand_chacha::rand_core::{Rng, SeedableRng};
 use rquickjs::convert::List;
 use rquickjs::{Array, Ctx, Error, Exception, Function, Object, Persistent, Result as JsResult, Value as JsValue};
 
+use super::engine::parsed;
 use super::limits::{SPARE, Stop};
 use super::realm::Hooks;
 use super::values::{from_value, to_value};
@@ -319,7 +320,7 @@ impl State {
         let details = if failure.details.is_null() {
             JsValue::new_undefined(ctx.clone())
         } else {
-            ctx.json_parse(failure.details.to_string())?
+            parsed(ctx, &failure.details.to_string())?
         };
         parts.set(4, details)?;
         Ok(parts)

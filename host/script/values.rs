@@ -1,8 +1,9 @@
 //! Arguments of bindings on their way out, and what the host gives on its way in.
 
 use rquickjs::object::Property;
-use rquickjs::{Array, Ctx, Object, Result as JsResult, String as JsString, TypedArray, Value as JsValue};
+use rquickjs::{Array, Ctx, Exception, Object, Result as JsResult, String as JsString, TypedArray, Value as JsValue};
 
+use super::names;
 use super::walk::{Kind, Step, Trouble, Walk, Walked, name_of};
 use crate::codec::Value;
 
@@ -110,8 +111,15 @@ fn members<'js>(walk: &mut Walk<'_, 'js>, object: &Object<'js>) -> Walked<Value>
 /// Makes a script's value.
 ///
 /// # Errors
-/// Only when memory runs out.
+/// A `RangeError` where its names would take too long, and when memory runs out.
 pub(super) fn from_value<'js>(ctx: &Ctx<'js>, value: &Value) -> JsResult<JsValue<'js>> {
+    match names::refusal_of(value) {
+        Some(why) => Err(Exception::throw_range(ctx, &why)),
+        None => made(ctx, value),
+    }
+}
+
+fn made<'js>(ctx: &Ctx<'js>, value: &Value) -> JsResult<JsValue<'js>> {
     Ok(match value {
         Value::Undefined => JsValue::new_undefined(ctx.clone()),
         Value::Null => JsValue::new_null(ctx.clone()),
@@ -133,14 +141,14 @@ pub(super) fn from_value<'js>(ctx: &Ctx<'js>, value: &Value) -> JsResult<JsValue
         Value::Array(items) => {
             let array = Array::new(ctx.clone())?;
             for (index, item) in items.iter().enumerate() {
-                array.set(index, from_value(ctx, item)?)?;
+                array.set(index, made(ctx, item)?)?;
             }
             array.into_value()
         }
         Value::Object(members) => {
             let object = Object::new(ctx.clone())?;
             for (name, member) in members {
-                let value = from_value(ctx, member)?;
+                let value = made(ctx, member)?;
                 if is_inherited(name) {
                     // Defined, not assigned: `__proto__` and the like are names as any other.
                     object.prop(name.as_str(), Property::from(value).writable().enumerable().configurable())?;

@@ -9,10 +9,11 @@ use rquickjs::{Ctx, Persistent, Promise, Value as JsValue};
 
 use super::engine::{Engine, Ran, called, concluded, drain, settle};
 use super::errors::Judge;
+use super::names;
 use super::values::from_value;
-use super::{Call, Host, Progress};
+use super::{Call, Host, Progress, ScriptError};
 use crate::codec::Value;
-use crate::failure::Failure;
+use crate::failure::{Code as Name, Failure};
 use crate::plugin::Code;
 
 /// The run that waits: its promise, and the code that it runs.
@@ -30,7 +31,8 @@ enum Rest {
 impl Engine {
     /// Begins a run that may wait for what it begins outside.
     pub fn start(&mut self, call: &Call<'_>, host: Box<dyn Host>) -> Progress {
-        let begin = match self.compiled(call.code) {
+        let known = names::check_input(call.input).map_err(ScriptError::Host);
+        let begin = match known.and_then(|()| self.compiled(call.code)) {
             Ok(begin) => begin,
             Err(error) => return Progress::Done(Err(error)),
         };
@@ -48,6 +50,8 @@ impl Engine {
     /// Goes on with the run that waits: what was begun under `number` has ended.
     pub fn resume(&mut self, number: u32, outcome: Result<Value, Failure>) -> Progress {
         let state = self.state.clone();
+        let refused = |value: &Value| names::refusal_of(value).map(|why| Failure::new(Name::Limit, why));
+        let outcome = outcome.and_then(|value| refused(&value).map_or(Ok(value), Err));
         self.wake(move |ctx, judge| {
             let value = match outcome {
                 Ok(value) => Some(from_value(ctx, &value)?),

@@ -13,6 +13,7 @@ use sha2::digest::DynDigest;
 use sha2::{Sha256, Sha384, Sha512};
 use url::{Position, Url, quirks};
 
+use super::names;
 use super::state::State;
 
 /// Adds the functions to the object that the prelude knows as `native`.
@@ -28,7 +29,8 @@ pub(super) fn add<'js>(ctx: &Ctx<'js>, natives: &Object<'js>, state: &Rc<State>)
     };
     natives.set("decode", Function::new(ctx.clone(), decoded)?)?;
     natives.set("isProxy", Function::new(ctx.clone(), |value: JsValue<'js>| value.is_proxy())?)?;
-    natives.set("parts", Function::new(ctx.clone(), |json: String| parts(&json))?)?;
+    let weighed = |json: String| List((parts(&json), names::refusal(&json)));
+    natives.set("weighed", Function::new(ctx.clone(), weighed)?)?;
     let hasher = RefCell::new(None);
     let piece = move |algorithm: String, base64: String, first: bool, last: bool| {
         digest(&mut hasher.borrow_mut(), &algorithm, &base64, first, last)

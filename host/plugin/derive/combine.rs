@@ -229,7 +229,8 @@ fn common(options: &[Json]) -> Option<Json> {
     Some(json!({ "type": "object", "required": required, "properties": named }))
 }
 
-fn needs(object: &Json, name: &str) -> bool {
+/// Whether a member of an object is always there.
+pub(super) fn needs(object: &Json, name: &str) -> bool {
     object.get("required").and_then(Json::as_array).is_some_and(|names| names.contains(&json!(name)))
 }
 
@@ -258,6 +259,22 @@ pub(super) fn flat(schema: &Json, defs: &Map<String, Json>) -> Option<Json> {
         close(&mut whole);
     }
     Some(whole)
+}
+
+/// What the names of an object's members are. `None` as for [`flat`], and where no member has a name.
+pub(super) fn keys(schema: &Json, defs: &Map<String, Json>) -> Option<Json> {
+    let parts = |list: &str| schema.get(list).and_then(Json::as_array).into_iter().flatten();
+    let object = flat(schema, defs)?;
+    let of_any_name = |it: &Json| it.get("additionalProperties").is_some_and(Json::is_object);
+    if of_any_name(&object) || parts("anyOf").any(|option| flat(option, defs).is_some_and(|it| of_any_name(&it))) {
+        return Some(any_key());
+    }
+    Some(one_of(properties(&object)?.keys().map(|name| json!(name)).collect()))
+}
+
+/// The names of an object whose members may have any: `keyof` of it has numbers, too.
+pub(super) fn any_key() -> Json {
+    json!({ "type": ["string", "number"] })
 }
 
 pub(super) fn without_null(mut schema: Json) -> Json {

@@ -10,7 +10,11 @@ mod read;
 mod resolve;
 mod rows;
 mod shapes;
+#[cfg(test)]
+mod shapes_tests;
 mod signatures;
+#[cfg(test)]
+mod signatures_tests;
 mod tags;
 #[cfg(test)]
 mod tests;

@@ -100,6 +100,8 @@ pub(super) struct Signature {
     pub doc: Doc,
     /// The name of which it is another one: `const handle = run`.
     pub of: Option<String>,
+    /// It has no body: others may follow, and at last what does it.
+    pub overload: bool,
 }
 
 #[derive(Clone, Debug)]
@@ -200,10 +202,14 @@ impl Reader<'_> {
             vec![self.list(list, doc)]
         } else if let Declaration::FunctionDeclaration(function) = declaration {
             let Some(id) = &function.id else { return Vec::new() };
-            let signature = self.function(function, doc);
-            // Of overloads the first one counts.
-            self.file.functions.entry(id.name.to_string()).or_insert(signature);
-            vec![id.name.to_string()]
+            let (name, signature) = (id.name.to_string(), self.function(function, doc));
+            let signature = match self.file.functions.remove(&name) {
+                Some(before) if before.overload => before.or(signature),
+                Some(before) => before,
+                None => signature,
+            };
+            self.file.functions.insert(name.clone(), signature);
+            vec![name]
         } else if let Declaration::VariableDeclaration(variable) = declaration {
             self.variables(variable, &doc)
         } else {

@@ -4,7 +4,9 @@ use std::collections::HashMap;
 
 use serde_json::{Map, Value as Json, json};
 
-use super::combine::{changed, flat, intersection, literals, one_of, properties, union, without_null};
+use super::combine::{
+    any_key, changed, flat, intersection, keys, literals, needs, one_of, properties, union, without_null,
+};
 use super::read::{Item, Kind, Members, Named, Ty};
 use super::resolve::{Files, Found};
 use super::{Refused, Way, rows, tags, typed};
@@ -34,6 +36,8 @@ pub(super) struct Shapes<'s> {
     depth: usize,
     /// Of [`PARTS`], how many there are.
     parts: usize,
+    /// The type that was worked on last is one of a member that may be missing, and so may be `undefined`.
+    absent: bool,
 }
 
 /// A declaration: its file, its name, and what its type parameters stand for.
@@ -43,7 +47,17 @@ type Shape = Result<Json, Refused>;
 
 impl<'s> Shapes<'s> {
     pub(super) fn new(files: &'s mut Files, tables: &'s Schema, way: Way) -> Self {
-        Self { files, tables, way, open: Vec::new(), defs: Map::new(), named: Vec::new(), depth: 0, parts: 0 }
+        Self {
+            files,
+            tables,
+            way,
+            open: Vec::new(),
+            defs: Map::new(),
+            named: Vec::new(),
+            depth: 0,
+            parts: 0,
+            absent: false,
+        }
     }
 
     /// The schema of what `handle` takes or gives. `undefined` as a result is `null`.
@@ -55,7 +69,7 @@ impl<'s> Shapes<'s> {
             None if self.way == Way::In => return Ok(json!({})),
             None => typed("null"),
         };
-        if undefined && self.way == Way::Out {
+        if (undefined || self.absent) && self.way == Way::Out {
             schema = union(vec![schema, typed("null")]);
         }
         if !self.defs.is_empty() {
@@ -90,6 +104,8 @@ impl<'s> Shapes<'s> {
             self.shape_of(file, ty, scope)
         };
         self.depth -= 1;
+        // What holds such a type is there all the same.
+        self.absent &= matches!(ty.kind, Kind::Access(..) | Kind::Named(..) | Kind::Union(_));
         if ty.doc.tags.is_empty() {
             return shape;
         }
@@ -123,8 +139,13 @@ impl<'s> Shapes<'s> {
             Kind::Tuple(items) => self.tuple(file, items, scope)?,
             Kind::Members(members) => self.members(file, members, scope)?,
             Kind::Union(options) => {
-                let options = options.iter().map(|ty| self.shape(file, ty, scope)).collect::<Result<Vec<_>, _>>()?;
-                union(options)
+                let (mut all, mut absent) = (Vec::new(), false);
+                for ty in options {
+                    all.push(self.shape(file, ty, scope)?);
+                    absent |= self.absent;
+                }
+                self.absent = absent;
+                union(all)
             }
             Kind::Intersection(parts) => {
                 let parts = parts.iter().map(|ty| self.shape(file, ty, scope)).collect::<Result<Vec<_>, _>>()?;
@@ -143,9 +164,9 @@ impl<'s> Shapes<'s> {
                 }
             },
             Kind::KeyOf(object) => {
-                let object = flat(&self.shape(file, object, scope)?, &self.defs);
-                match object.as_ref().and_then(properties) {
-                    Some(names) => one_of(names.keys().map(|name| json!(name)).collect()),
+                let object = self.shape(file, object, scope)?;
+                match keys(&object, &self.defs) {
+                    Some(keys) => keys,
                     None => return self.refuse(file, ty.at, "`keyof` is known only of types with named members"),
                 }
             }
@@ -199,7 +220,7 @@ impl<'s> Shapes<'s> {
                 Err(why) => return self.refuse(file, member.ty.at, format!("`{}` {why}", member.name)),
             };
             properties.insert(member.name.clone(), schema);
-            if !member.optional && !undefined {
+            if !member.optional && !undefined && !self.absent {
                 required.push(json!(member.name));
             }
         }
@@ -217,6 +238,7 @@ impl<'s> Shapes<'s> {
     }
 
     fn named(&mut self, file: usize, at: u32, name: &str, arguments: &[Ty], scope: &Scope) -> Shape {
+        self.absent = false;
         if let Some(given) = scope.get(name) {
             self.spend(file, at, size(given))?;
             return Ok(given.clone());
@@ -225,6 +247,7 @@ impl<'s> Shapes<'s> {
             Found::Type(home, local, named) => {
                 let arguments =
                     arguments.iter().map(|ty| self.shape(file, ty, scope)).collect::<Result<Vec<_>, _>>()?;
+                self.absent = false;
                 self.declared(home, &local, &named, arguments)
             }
             Found::Sdk(name) => self.of_sdk(file, at, &name, arguments),
@@ -312,12 +335,16 @@ impl<'s> Shapes<'s> {
     /// Types of the language's own library.
     fn own(&mut self, file: usize, at: u32, name: &str, arguments: &[Ty], scope: &Scope) -> Shape {
         let mut given = arguments.iter().map(|ty| self.shape(file, ty, scope)).collect::<Result<Vec<_>, _>>()?;
+        let absent = std::mem::take(&mut self.absent);
         given.reverse();
         let (first, second) = (given.pop(), given.pop());
         let out = self.way == Way::Out;
         match (name, first, second) {
             ("Array" | "ReadonlyArray", Some(items), None) => Ok(json!({ "type": "array", "items": items })),
-            ("Readonly" | "Awaited", Some(it), None) => Ok(it),
+            ("Readonly" | "Awaited", Some(it), None) => {
+                self.absent = absent;
+                Ok(it)
+            }
             ("NonNullable", Some(it), None) => Ok(without_null(it)),
             ("Date", None, None) if out => Ok(json!({ "type": "string", "format": "date-time" })),
             ("Uint8Array", ..) if out => Ok(json!({ "type": "string", "contentEncoding": "base64" })),
@@ -329,9 +356,12 @@ impl<'s> Shapes<'s> {
                     self.spend(file, at, names.len().saturating_mul(size(&values)))?;
                     let properties: Map<String, Json> =
                         names.iter().map(|name| ((*name).to_owned(), values.clone())).collect();
-                    Ok(json!({ "type": "object", "properties": properties, "required": names }))
+                    let required = if absent { Vec::new() } else { names };
+                    Ok(json!({ "type": "object", "properties": properties, "required": required }))
                 }
-                None if keys == typed("string") => Ok(json!({ "type": "object", "additionalProperties": values })),
+                None if keys == typed("string") || keys == any_key() => {
+                    Ok(json!({ "type": "object", "additionalProperties": values }))
+                }
                 None => self.refuse(file, at, "a Record has string keys, or names"),
             },
             ("Partial" | "Required" | "Pick" | "Omit", Some(object), keys) => {
@@ -376,6 +406,7 @@ impl<'s> Shapes<'s> {
     fn access(&mut self, file: usize, at: u32, object: &Ty, index: &Ty, scope: &Scope) -> Shape {
         let object = self.shape(file, object, scope)?;
         if matches!(index.kind, Kind::Number) {
+            self.absent = false;
             let items = object.get("prefixItems").and_then(Json::as_array).cloned();
             let items = items.or_else(|| object.get("items").map(|items| vec![items.clone()]));
             return items
@@ -385,6 +416,9 @@ impl<'s> Shapes<'s> {
         let (names, object) = (literals(&index).unwrap_or_default(), flat(&object, &self.defs));
         let member = |name: &Json| properties(object.as_ref()?)?.get(name.as_str()?).cloned();
         let found: Option<Vec<Json>> = names.iter().map(member).collect();
+        let missing =
+            |name: &Json| name.as_str().is_some_and(|name| !object.as_ref().is_some_and(|it| needs(it, name)));
+        self.absent = names.iter().any(missing);
         match found.filter(|found| !found.is_empty()) {
             Some(found) => Ok(union(found)),
             None => self.refuse(file, at, "a member of a type is known only by a name that is there"),
@@ -402,7 +436,7 @@ fn size(schema: &Json) -> usize {
 }
 
 /// What a promise is of; the type itself where it is none.
-fn promised(ty: &Ty) -> &Ty {
+pub(super) fn promised(ty: &Ty) -> &Ty {
     if let Kind::Named(name, arguments) = &ty.kind
         && name == "Promise"
     {

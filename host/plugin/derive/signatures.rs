@@ -8,12 +8,40 @@ use oxc::ast::ast::{
 use oxc::span::GetSpan;
 
 use super::literals::constant;
-use super::read::{Parameter, Reader, Signature};
+use super::read::{Kind, Parameter, Reader, Signature, Ty};
+use super::shapes::promised;
 use super::tags::Doc;
 
 pub(super) const UNTYPED: &str = "the first parameter of `handle` has no type";
 pub(super) const UNSEEN: &str = "`handle` is not written out as a function, and what makes it is not looked into: write \
                                  `export function handle(input: …) { … }`";
+
+impl Signature {
+    /// This overload and the next one: it takes and gives what either does. What has a body is not for callers.
+    pub(super) fn or(self, next: Self) -> Self {
+        if !next.overload {
+            return Self { overload: false, ..self };
+        }
+        let takes = self.takes.zip(next.takes).map(|(one, other)| {
+            let ty = one.ty.and_then(|one| other.ty.map(|other| either(one, other)));
+            Parameter { ty, at: one.at }
+        });
+        let gives =
+            self.gives.zip(next.gives).map(|(one, other)| either(promised(&one).clone(), promised(&other).clone()));
+        let doc = if self.doc.text.is_empty() { next.doc } else { self.doc };
+        Self { takes, gives, doc, of: None, overload: true }
+    }
+}
+
+/// A union, with the options of unions in one list.
+fn either(one: Ty, other: Ty) -> Ty {
+    let at = one.at;
+    let options = |ty: Ty| match ty.kind {
+        Kind::Union(options) if ty.doc.tags.is_empty() => options,
+        _ => vec![ty],
+    };
+    Ty::new(Kind::Union([options(one), options(other)].concat()), at)
+}
 
 impl Reader<'_> {
     pub(super) fn variables(&mut self, variable: &VariableDeclaration<'_>, doc: &Doc) -> Vec<String> {
@@ -42,20 +70,21 @@ impl Reader<'_> {
             Expression::ArrowFunctionExpression(arrow) => {
                 let takes = self.takes(&arrow.params);
                 let gives = arrow.return_type.as_ref().map(|it| self.annotation(it));
-                Signature { takes, gives, doc, of: None }
+                Signature { takes, gives, doc, of: None, overload: false }
             }
             Expression::FunctionExpression(function) => self.function(function, doc),
             other => {
                 let of = other.get_identifier_reference().filter(|_| fixed).map(|it| it.name.to_string());
                 let takes = Some(Parameter { ty: Err(UNSEEN), at: value.span().start });
-                Signature { takes, gives: None, doc, of }
+                Signature { takes, gives: None, doc, of, overload: false }
             }
         }
     }
 
     pub(super) fn function(&self, function: &Function<'_>, doc: Doc) -> Signature {
         let gives = function.return_type.as_ref().map(|it| self.annotation(it));
-        Signature { takes: self.takes(&function.params), gives, doc, of: None }
+        let overload = function.body.is_none();
+        Signature { takes: self.takes(&function.params), gives, doc, of: None, overload }
     }
 
     fn takes(&self, parameters: &FormalParameters<'_>) -> Option<Parameter> {

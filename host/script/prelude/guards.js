@@ -279,11 +279,18 @@
       },
     }).method);
   }
+  const escaped = (half) => `\\u${half.charCodeAt(0).toString(16)}`;
   replace(JSON, "parse", (original) => ({
     method(source, ...rest) {
       const inside = whole(source);
       turn();
-      if (inside.length > 50_000) before(native.parts(inside), 1);
+      if (inside.length >= 16_000) {
+        // Half of a surrogate pair means the same as an escape.
+        const sound = inside.isWellFormed() ? inside : inside.replace(/\p{Surrogate}/gu, escaped);
+        const [weight, refused] = native.weighed(sound);
+        if (refused !== undefined) throw new RangeError(refused);
+        if (inside.length > 50_000) before(weight, 1);
+      }
       return apply(original, this, [inside, ...rest]);
     },
   }).method);
@@ -375,6 +382,13 @@
       return apply(original, this, [few || items === undefined || items === null ? items : each(items)]);
     },
   }).method);
+  for (const owner of [Object, Map]) {
+    replace(owner, "groupBy", (original) => ({
+      method(items, name) {
+        return apply(original, this, [items === undefined || items === null ? items : each(items), name]);
+      },
+    }).method);
+  }
   replace(Math, "sumPrecise", (original) => ({
     method(items) {
       return apply(original, this, [small(items) || items === undefined || items === null ? items : each(items)]);

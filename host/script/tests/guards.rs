@@ -137,6 +137,14 @@ fn guarded_collections_and_json_give_what_the_language_says() {
             "[1,1,2,[1],true,true]",
         ),
         (
+            "[Object.groupBy('abca', (x, at) => x + (at > 2)), Map.groupBy([1, 2, 3], Boolean).get(true), Object.groupBy.length]",
+            r#"[{"afalse":["a"],"bfalse":["b"],"cfalse":["c"],"atrue":["a"]},[1,2,3],2]"#,
+        ),
+        (
+            "[null, undefined, 1, {}].map((items) => { try { Object.groupBy(items, String) } catch (error) { return error.name } })",
+            r#"["TypeError","TypeError","TypeError","TypeError"]"#,
+        ),
+        (
             "[Object.fromEntries([['a', 1]]), Object.fromEntries(new Map([['b', 2]])), [1, 2, 3].values().drop(2).toArray(), Math.sumPrecise([0.1, 0.2])]",
             "[{\"a\":1},{\"b\":2},[3],0.30000000000000004]",
         ),

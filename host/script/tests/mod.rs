@@ -14,6 +14,7 @@ mod bindings;
 mod guards;
 mod hostile;
 mod hunt;
+mod names;
 mod patterns;
 mod realm;
 mod results;
