@@ -91,6 +91,61 @@ fn guarded_proxies_are_what_the_language_says() {
 }
 
 #[test]
+fn an_array_behind_a_proxy_is_changed_as_any_other() {
+    let doing = "const did = [p.push(2, 3), p.pop(), p.unshift(0), p.shift(), p.splice(0, 1, 7, 8)]; p[5] = 6; p.length = 2; \
+                 p.length += 1; delete p[0]; p.copyWithin(0, 1); p.reverse(); p.sort(); p.fill(4, 2); return [did, [...p], p.length]";
+    let gives = "[[3,3,3,0,[1]],[8,null,4],3]";
+    for proxy in [
+        "[1]",
+        "new Proxy([1], {})",
+        "new Proxy(new Proxy([1], {}), {})",
+        "Proxy.revocable([1], {}).proxy",
+        "new Proxy([1], { set(t, k, v, r) { return Reflect.set(t, k, v, r) } })",
+        "new Proxy([1], { get: (t, k, r) => Reflect.get(t, k, r), has: (t, k) => k in t, deleteProperty: (t, k) => delete t[k], ownKeys: Reflect.ownKeys })",
+        "new Proxy([1], { set(t, k, v) { t[k] = v; return true }, deleteProperty: (t, k) => delete t[k] })",
+        "new Proxy([1], { get: Reflect.get, set: Reflect.set, getOwnPropertyDescriptor: Reflect.getOwnPropertyDescriptor })",
+    ] {
+        assert_eq!(once(&format!("() => {{ const p = {proxy}; {doing} }}")).unwrap(), gives, "{proxy}");
+    }
+}
+
+#[test]
+fn an_object_behind_a_proxy_is_changed_as_any_other() {
+    for (code, gives) in [
+        ("const p = new Proxy(Object.seal({ a: 1 }), {}); p.a = 2; return [p.a, Reflect.set(p, 'b', 1)]", "[2,false]"),
+        (
+            "const p = Object.defineProperty(new Proxy({}, {}), 'x', { value: 1, writable: true }); p.x = 3; return [p.x, Object.getOwnPropertyDescriptor(p, 'x')]",
+            r#"[3,{"value":3,"writable":true,"enumerable":false,"configurable":false}]"#,
+        ),
+        (
+            "const p = new Proxy({}, { defineProperty: Reflect.defineProperty }); p.a = 1; p.a = 2; Object.defineProperty(p, 'b', { value: 1 }); return [p.a, p.b]",
+            "[2,1]",
+        ),
+        // As immer has it: the target is a list of the state, and every trap is there.
+        (
+            "const traps = { get: (s, k) => s.copy[k], set(s, k, v) { s.copy[k] = v; return true }, has: (s, k) => k in s.copy, ownKeys: (s) => Reflect.ownKeys(s.copy), deleteProperty: (s, k) => delete s.copy[k], getOwnPropertyDescriptor(s, k) { const d = Reflect.getOwnPropertyDescriptor(s.copy, k); return d && { writable: true, configurable: k !== 'length', enumerable: d.enumerable, value: s.copy[k] } }, defineProperty() { throw new Error('no') }, getPrototypeOf: (s) => Object.getPrototypeOf(s.copy), setPrototypeOf() { throw new Error('no') } }; const lists = {}; for (const k of Object.keys(traps)) lists[k] = function () { arguments[0] = arguments[0][0]; return traps[k].apply(this, arguments) }; const s = { copy: [1, 2] }, p = new Proxy([s], lists); p.push(3); p.shift(); p.splice(0, 1, 9); return [s.copy, p, Array.isArray(p)]",
+            "[[9,3],[9,3],true]",
+        ),
+        // Each trap is got anew, once for each time, and before anything else.
+        (
+            "const got = []; const h = new Proxy({}, { get(t, k) { got.push(k) } }); const p = new Proxy([1], h); p.push(2); Object.keys(p); return got",
+            r#"["get","get","set","getOwnPropertyDescriptor","defineProperty","set","getOwnPropertyDescriptor","defineProperty","ownKeys","getOwnPropertyDescriptor","getOwnPropertyDescriptor","getOwnPropertyDescriptor"]"#,
+        ),
+    ] {
+        assert_eq!(once(&format!("() => {{ {code} }}")).unwrap(), gives, "{code}");
+    }
+}
+
+#[test]
+fn keys_of_a_proxy_without_a_trap_for_them_are_given_however_many() {
+    let mut bench = Bench::new();
+    bench.limits.time = Duration::from_secs(30);
+    let many = "const o = {}; for (let i = 0; i < 3e5; i++) o[`k${i}`] = i; const p = new Proxy(o, {});";
+    let gave = bench.handle(&format!("() => {{ {many} return [Object.keys(p).length, Reflect.ownKeys(p).length] }}"));
+    assert_eq!(gave.unwrap(), "[300000,300000]");
+}
+
+#[test]
 fn keys_that_a_trap_gives_are_bounded() {
     let many = "const many = Array.from({ length: 1e5 }, (_, i) => `k${i}`);";
     for proxy in [
