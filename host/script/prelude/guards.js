@@ -421,6 +421,9 @@
         const names = [...sought];
         // Whole numbers come first in an object, wherever they were put.
         const mixed = names.some((name) => name === `${name >>> 0}`);
+        if (mixed && names.length > 16_384) {
+          throw new RangeError("JSON.stringify takes at most 16384 names here where one is a whole number: pick them by a function");
+        }
         const order = mixed ? { ownKeys: (made) => names.filter((name) => hasOwn(made, name)) } : undefined;
         value = onlyNamed({ "": value }, "", names, order, []);
       }

@@ -104,6 +104,19 @@ fn sources_of_an_object_are_copied_one_after_the_other() {
 }
 
 #[test]
+fn names_to_be_written_are_bounded_where_they_are_put_in_order() {
+    let names = |first: &str, count: u32| {
+        once(&format!(
+            "() => {{ const names = [{first}, ...Array.from({{ length: {count} }}, (_, i) => `k${{i}}`)]; const o = Object.fromEntries(names.map((name) => [name, 1])); try {{ return JSON.stringify(o, names).length }} catch (e) {{ return `${{e}}` }} }}"
+        ))
+        .unwrap()
+    };
+    assert!(names("7", 120_000).contains("RangeError: JSON.stringify takes at most 16384 names here"));
+    assert_eq!(names("7", 1_000), "8897");
+    assert_eq!(names("'x'", 50_000), "538897");
+}
+
+#[test]
 fn an_array_behind_a_proxy_is_changed_as_any_other() {
     let doing = "const did = [p.push(2, 3), p.pop(), p.unshift(0), p.shift(), p.splice(0, 1, 7, 8)]; p[5] = 6; p.length = 2; \
                  p.length += 1; delete p[0]; p.copyWithin(0, 1); p.reverse(); p.sort(); p.fill(4, 2); return [did, [...p], p.length]";
