@@ -9,7 +9,7 @@ use oxc::allocator::{Allocator, ArenaVec, TakeIn};
 use oxc::ast::ast::{
     Argument, BindingIdentifier, BindingPattern, CallExpression, ClassType, Declaration, ExportAllDeclaration,
     ExportDefaultDeclarationKind, ExportSpecifier, Expression, FunctionType, IdentifierName, ImportDeclaration,
-    ImportDeclarationSpecifier, NumberBase, ObjectProperty, Program, Statement, StringLiteral,
+    ImportDeclarationSpecifier, NewExpression, NumberBase, ObjectProperty, Program, Statement, StringLiteral,
     TaggedTemplateExpression, UnaryExpression, UnaryOperator, VariableDeclarationKind, VariableDeclarator,
 };
 use oxc::ast::builder::AstBuilder;
@@ -354,6 +354,19 @@ impl<'a> Rewriter<'a, '_> {
     }
 }
 
+/// Whether it is printed with `new` in front: the printer leaves out parentheses that the language does not need.
+fn begins_with_new(callee: &Expression<'_>) -> bool {
+    match callee {
+        Expression::NewExpression(_) => true,
+        Expression::ParenthesizedExpression(it) => begins_with_new(&it.expression),
+        Expression::StaticMemberExpression(it) => begins_with_new(&it.object),
+        Expression::ComputedMemberExpression(it) => begins_with_new(&it.object),
+        Expression::PrivateFieldExpression(it) => begins_with_new(&it.object),
+        Expression::TaggedTemplateExpression(it) => begins_with_new(&it.tag),
+        _ => false,
+    }
+}
+
 /// Puts all of an expression at one place.
 struct At(Span);
 
@@ -385,6 +398,16 @@ impl<'a> VisitMut<'a> for Rewriter<'a, '_> {
             it.callee = callee;
         }
         walk_mut::walk_call_expression(self, it);
+    }
+
+    // The engine takes both pairs of parentheses of `new new X()()` for those of the inner one.
+    fn visit_new_expression(&mut self, it: &mut NewExpression<'a>) {
+        walk_mut::walk_new_expression(self, it);
+        if begins_with_new(&it.callee) {
+            let callee = it.callee.take_in(&self.allocator);
+            let zero = Expression::new_numeric_literal(SPAN, 0.0, None, NumberBase::Decimal, &self.ast);
+            it.callee = Expression::new_sequence_expression(callee.span(), [zero, callee], &self.ast);
+        }
     }
 
     fn visit_tagged_template_expression(&mut self, it: &mut TaggedTemplateExpression<'a>) {

@@ -199,6 +199,21 @@ fn a_text_is_spread_into_an_object_by_its_characters() {
 }
 
 #[test]
+fn what_a_new_object_gives_is_made_by_the_arguments_of_its_own() {
+    gives(
+        &[(
+            "a.ts",
+            "class X { C: any = class { v: any; constructor(a: any) { this.v = [this.constructor === Object, a] } }; #p = this.C; tag(this: any, t: any) { return class { v = ['tag'] } }; f() { return this.C }; private() { return new (new X().#p)(9) } }\n\
+             class Y { constructor(a: any) { return function (this: any, b: any) { this.v = [a, b] } } }\n\
+             export function handle() {\n const z: any = Y, o: any = { X, z }, k: any = 'C'\n \
+             class E extends new X().C { constructor() { super('e') } }\n \
+             return [new (new z(1))(2), new (new o.z(1))(2), new (new X().C)(3), new (new X()[k])(4), new (new X().tag``)(), new (new X().f())(5), new (new X()?.C)(6), new X().private(), new (new (new z(7) as any)(8).constructor)(), new E(), new (new z(1)), new new X().C].map((it: any) => it.v)\n}",
+        )],
+        r#"[[1,2],[1,2],[false,3],[false,4],["tag"],[false,5],[false,6],[false,9],[7,null],[false,"e"],[1,null],[false,null]]"#,
+    );
+}
+
+#[test]
 fn functions_do_not_show_what_was_put_in() {
     let body = "class A { m(x: any) { for (;;) return [...x] } async q() { await 1 } *g() { yield 1 } } const o = { async *h(x: any) { yield x * 2 } }; return [handle, A, A.prototype.m, A.prototype.q, A.prototype.g, o.h, (x: any) => x + 1].map((f) => String(f).replace(/\\s+/g, ' '))";
     gives(
