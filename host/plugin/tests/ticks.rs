@@ -76,7 +76,18 @@ fn what_takes_long_in_a_row_ends_soon_after_the_deadline() {
     let digits = "const t: any = '1'.repeat(2e7), a: any = new Float64Array(1); let x: any = 1";
     let chain = "let o: any = {}; for (let i = 0; i < 2e5; i++) o = Object.create(o)";
     let text = "const t = 'x'.repeat(2e7), u: any = 'x'.repeat(2e7 - 1) + 'y'";
+    let big = "const b: any = 1n << 65535n; let x: any = 'x', o: any = { [b]: 1 }";
     for (before, begin, each, end) in [
+        (big, "return [{ ", "[b]: 1, ", "}]"),
+        (big, "class A { ", "[b]() {} ", "}"),
+        (big, "class A { ", "static [b] = 1; ", "}"),
+        (big, "const { ", "[b]: {}, ", "} = o"),
+        (big, "({ ", "[b]: x, ", "} = o)"),
+        (big, "", "o[b] = 1; ", ""),
+        (big, "", "o[b] ||= 1; ", ""),
+        (big, "return [", "o[b], ", "]"),
+        (big, "return [", "o?.[b], ", "]"),
+        (digits, "x = 'x'; return [", "x?.charAt(t), ", "]"),
         (digits, "return [", "+t, ", "]"),
         (digits, "return [", "~t, ", "]"),
         (digits, "return [", "t - 1, ", "]"),
@@ -195,6 +206,29 @@ fn a_text_is_spread_into_an_object_by_its_characters() {
             "export function handle() { const t: any = 'ab', none: any = null, o: any = { f: () => t, get g() { n += 1; return t } }; let n = 0; return [{ ...'ab' as any }, { ...t, b: 1 }, { ...(t && 'c' as any) }, { ...(none ? 1 : t) }, { ...(none ?? t) }, { ...('' && t) }, { ...none }, { ...undefined }, { ...5 as any }, { ...[1] }, { ...o.f() }, { ...(n++, t) }, { ...o.g }, n, { ...new String('x') }, { ...{ a: 1 } }, { ...'\u{1f600}' as any } [1].length] }",
         )],
         r#"[{"0":"a","1":"b"},{"0":"a","1":"b","b":1},{"0":"c"},{"0":"a","1":"b"},{"0":"a","1":"b"},{},{},{},{},{"0":1},{"0":"a","1":"b"},{"0":"a","1":"b"},{"0":"a","1":"b"},2,{"0":"x"},{"a":1},1]"#,
+    );
+}
+
+#[test]
+fn counted_parts_of_patterns_give_what_the_language_says() {
+    let long = "x".repeat(2000);
+    let keys = format!("[k]: 1, '{long}': undefined, 1n: undefined, ").repeat(40);
+    let members = "o?.[k], none?.[k], o?.m(k), none?.m(k), ".repeat(20);
+    gives(
+        &[(
+            "a.ts",
+            &format!(
+                "export function handle() {{\n const k: any = 'k', o: any = {{ k: 1, m(this: any, x: any) {{ return this[x] }} }}, none: any = null, q: any = {{ k: 1 }}\n \
+                 const made = {{ {keys} last: 2 }}\n class A {{ {} [k]() {{ return 'of class' }} }}\n const {{ {} [k]: v, ...rest }} = o\n \
+                 let a: any, b: any, c: any\n [{{ ...a }}, [b = 5]] = [o, []]; for ({{ k: c, ...q.r }} of [o]) ;\n {}\n \
+                 const said = [{members}]\n {} return [made, new A().k(), v, Object.keys(rest), a.k, b, c, Object.keys(q.r), said.length, said.slice(-4), (o?.m)(k)]\n}}",
+                "[k]() { return 1 } ".repeat(40),
+                "[k]: {}, ".repeat(40),
+                "q[k] = 1; q[k] += 1; ".repeat(30),
+                "delete q?.[k]; ".repeat(40),
+            ),
+        )],
+        r#"[{"k":1,"last":2},"of class",1,["m"],1,5,1,["m"],80,[1,null,1,null],1]"#,
     );
 }
 

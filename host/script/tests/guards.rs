@@ -93,11 +93,26 @@ fn guarded_proxies_are_what_the_language_says() {
 #[test]
 fn sources_of_an_object_are_copied_one_after_the_other() {
     for (code, gives) in [
-        ("const t = {}; return [Object.assign(t, { a: 1 }, null, { a: 2, b: 3 }, 'x', undefined) === t, t]", r#"[true,{"0":"x","a":2,"b":3}]"#),
-        ("const made = Object.assign(5, { a: 1 }, { b: 2 }, { c: 3 }); return [typeof made, made + 1, made.a, made.b, made.c]", r#"["object",6,1,2,3]"#),
-        ("const p = new Proxy({}, {}); return [Object.assign(p, { a: 1 }, { b: 2 }, { c: 3 }) === p, p]", r#"[true,{"a":1,"b":2,"c":3}]"#),
-        ("return [{ ...Object.assign(new Uint8Array(2), [1], [2, 3], { x: 1 }) }, Object.assign.length]", r#"[{"0":2,"1":3,"x":1},2]"#),
-        ("const seen = []; try { Object.assign(null, { get a() { seen.push(1) } }, {}, {}) } catch (e) { return [e.name, seen] }", r#"["TypeError",[]]"#),
+        (
+            "const t = {}; return [Object.assign(t, { a: 1 }, null, { a: 2, b: 3 }, 'x', undefined) === t, t]",
+            r#"[true,{"0":"x","a":2,"b":3}]"#,
+        ),
+        (
+            "const made = Object.assign(5, { a: 1 }, { b: 2 }, { c: 3 }); return [typeof made, made + 1, made.a, made.b, made.c]",
+            r#"["object",6,1,2,3]"#,
+        ),
+        (
+            "const p = new Proxy({}, {}); return [Object.assign(p, { a: 1 }, { b: 2 }, { c: 3 }) === p, p]",
+            r#"[true,{"a":1,"b":2,"c":3}]"#,
+        ),
+        (
+            "return [{ ...Object.assign(new Uint8Array(2), [1], [2, 3], { x: 1 }) }, Object.assign.length]",
+            r#"[{"0":2,"1":3,"x":1},2]"#,
+        ),
+        (
+            "const seen = []; try { Object.assign(null, { get a() { seen.push(1) } }, {}, {}) } catch (e) { return [e.name, seen] }",
+            r#"["TypeError",[]]"#,
+        ),
     ] {
         assert_eq!(once(&format!("() => {{ {code} }}")).unwrap(), gives, "{code}");
     }
