@@ -20,14 +20,16 @@
 
 use oxc::allocator::{Allocator, ArenaVec, TakeIn};
 use oxc::ast::ast::{
-    Argument, ArrowFunctionBody, AssignmentOperator, AssignmentTarget, AssignmentTargetMaybeDefault, BinaryOperator,
-    BindingPattern, CatchClause, ChainElement, Expression, FunctionBody, LogicalOperator, NumberBase, ObjectPattern,
-    ObjectPropertyKind, Program, PropertyKey, RegExpLiteral, SimpleAssignmentTarget, SpreadElement, Statement,
-    SwitchCase, UnaryOperator, UpdateOperator, VariableDeclarator,
+    Argument, ArrowFunctionBody, ArrowFunctionExpression, AssignmentExpression, AssignmentOperator, AssignmentTarget,
+    AssignmentTargetMaybeDefault, BinaryOperator, BindingPattern, CatchClause, ChainElement, Expression,
+    ForInStatement, ForOfStatement, Function, FunctionBody, LogicalOperator, NumberBase, ObjectAssignmentTarget,
+    ObjectPattern, ObjectPropertyKind, Program, PropertyKey, RegExpLiteral, SimpleAssignmentTarget, SpreadElement,
+    Statement, StaticBlock, SwitchCase, UnaryOperator, UpdateOperator, VariableDeclarator,
 };
 use oxc::ast::builder::AstBuilder;
 use oxc::ast_visit::{VisitMut, walk_mut};
 use oxc::span::{GetSpan, SPAN, Span};
+use oxc::syntax::scope::ScopeFlags;
 
 use super::compile::Names;
 use super::pattern;
@@ -275,6 +277,24 @@ impl<'a> VisitMut<'a> for Marker<'a> {
         }
     }
 
+    fn visit_function(&mut self, it: &mut Function<'a>, flags: ScopeFlags) {
+        let around = std::mem::take(&mut self.gathers);
+        walk_mut::walk_function(self, it, flags);
+        self.gathers = around;
+    }
+
+    fn visit_arrow_function_expression(&mut self, it: &mut ArrowFunctionExpression<'a>) {
+        let around = std::mem::take(&mut self.gathers);
+        walk_mut::walk_arrow_function_expression(self, it);
+        self.gathers = around;
+    }
+
+    fn visit_static_block(&mut self, it: &mut StaticBlock<'a>) {
+        let around = std::mem::take(&mut self.gathers);
+        walk_mut::walk_static_block(self, it);
+        self.gathers = around;
+    }
+
     fn visit_function_body(&mut self, it: &mut FunctionBody<'a>) {
         let gathers = std::mem::take(&mut self.gathers);
         let idle = is_idle(it) && !gathers;
@@ -314,15 +334,47 @@ impl<'a> VisitMut<'a> for Marker<'a> {
         self.gathers |= it.rest.is_some();
     }
 
+    fn visit_object_assignment_target(&mut self, it: &mut ObjectAssignmentTarget<'a>) {
+        walk_mut::walk_object_assignment_target(self, it);
+        self.gathers |= it.rest.is_some();
+    }
+
+    fn visit_assignment_expression(&mut self, it: &mut AssignmentExpression<'a>) {
+        let around = std::mem::take(&mut self.gathers);
+        self.visit_assignment_target(&mut it.left);
+        let gathers = std::mem::replace(&mut self.gathers, around);
+        self.visit_expression(&mut it.right);
+        if gathers {
+            self.look_before(&mut it.right);
+        }
+    }
+
     fn visit_variable_declarator(&mut self, it: &mut VariableDeclarator<'a>) {
-        walk_mut::walk_variable_declarator(self, it);
+        self.visit_binding_pattern(&mut it.id);
+        // Without a value it is that of a loop.
+        let Some(value) = &mut it.init else { return };
+        let gathers = std::mem::take(&mut self.gathers);
+        self.visit_expression(value);
         // A function or class has its name from an identifier before it.
-        if let Some(value) = &mut it.init
-            && !matches!(it.id, BindingPattern::BindingIdentifier(_))
-            && std::mem::take(&mut self.gathers)
-        {
+        if gathers && !matches!(it.id, BindingPattern::BindingIdentifier(_)) {
             self.look_before(value);
         }
+    }
+
+    fn visit_for_in_statement(&mut self, it: &mut ForInStatement<'a>) {
+        self.visit_for_statement_left(&mut it.left);
+        let gathers = std::mem::take(&mut self.gathers);
+        self.visit_expression(&mut it.right);
+        self.visit_statement(&mut it.body);
+        self.gathers = gathers;
+    }
+
+    fn visit_for_of_statement(&mut self, it: &mut ForOfStatement<'a>) {
+        self.visit_for_statement_left(&mut it.left);
+        let gathers = std::mem::take(&mut self.gathers);
+        self.visit_expression(&mut it.right);
+        self.visit_statement(&mut it.body);
+        self.gathers = gathers;
     }
 
     fn visit_statement(&mut self, it: &mut Statement<'a>) {

@@ -116,7 +116,6 @@ fn assigns(it: &AssignmentExpression<'_>) -> u32 {
             {
                 ROW / 8
             }
-            AssignmentTarget::ObjectAssignmentTarget(ref to) if to.rest.is_some() => ROW,
             _ => 0,
         },
         _ if is_number(&it.right) => 0,

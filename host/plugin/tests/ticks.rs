@@ -77,6 +77,7 @@ fn what_takes_long_in_a_row_ends_soon_after_the_deadline() {
     let chain = "let o: any = {}; for (let i = 0; i < 2e5; i++) o = Object.create(o)";
     let text = "const t = 'x'.repeat(2e7), u: any = 'x'.repeat(2e7 - 1) + 'y'";
     let big = "const b: any = 1n << 65535n; let x: any = 'x', o: any = { [b]: 1 }";
+    let many = "let o: any = {}, r: any; for (let i = 0; i < 5e4; i++) o['k' + i] = i";
     for (before, begin, each, end) in [
         (big, "return [{ ", "[b]: 1, ", "}]"),
         (big, "class A { ", "[b]() {} ", "}"),
@@ -88,6 +89,8 @@ fn what_takes_long_in_a_row_ends_soon_after_the_deadline() {
         (big, "return [", "o[b], ", "]"),
         (big, "return [", "o?.[b], ", "]"),
         (digits, "x = 'x'; return [", "x?.charAt(t), ", "]"),
+        (many, "", "[{ ...r }] = [o]; ", ""),
+        (many, "", "({ a: { ...r } } = { a: o }); ", ""),
         (digits, "return [", "+t, ", "]"),
         (digits, "return [", "~t, ", "]"),
         (digits, "return [", "t - 1, ", "]"),
@@ -207,6 +210,39 @@ fn a_text_is_spread_into_an_object_by_its_characters() {
         )],
         r#"[{"0":"a","1":"b"},{"0":"a","1":"b","b":1},{"0":"c"},{"0":"a","1":"b"},{"0":"a","1":"b"},{},{},{},{},{"0":1},{"0":"a","1":"b"},{"0":"a","1":"b"},{"0":"a","1":"b"},2,{"0":"x"},{"a":1},1]"#,
     );
+}
+
+#[test]
+fn all_of_an_object_is_taken_beside_a_look() {
+    for (looks, body) in [
+        (1, "const { ...r } = o"),
+        (1, "const { f = () => [o], ...r } = o"),
+        (1, "({ ...r } = o)"),
+        (1, "[{ ...r }] = [o]"),
+        (1, "[[{ ...r }], f = () => [o]] = [[o]]"),
+        (1, "for (const { ...r } of all);"),
+        (1, "for (const { ...r } of all.map((x: any) => [x]));"),
+        (1, "for (const { ...r } of all) { f = () => all }"),
+        (1, "for (const { ...r } of all) { for (const x of all) f(x) }"),
+        (1, "for ({ ...r } of all) f = () => all"),
+        (1, "for ([{ ...r }] of all);"),
+        (1, "for (;;) [{ ...r }] = [o]"),
+        (1, "for (const { ...r } = f(() => [o]);;);"),
+        (1, "const [{ ...r }, c = class { static { for (const x of all) f(x) } }] = all"),
+        (2, "const [{ ...r }, c = ({ ...f } = o)] = all"),
+        (1, "f = ({ ...r }, g = () => [o]) => { for (const x of all) g(x) }"),
+        (1, "f = ({ ...r }, g = () => [o]) => [g]"),
+        (1, "f = function ({ ...r }, g = function () { f() }) {}"),
+        (1, "try { f() } catch ({ ...r }) { f(() => [r]) }"),
+        (0, "const { a } = o; [{ r }] = [o]; for ({ r } of all) f(() => all)"),
+    ] {
+        let source = format!("export function handle(o: any, all: any, f: any, r: any) {{ {{ {body} }} }}");
+        let bundle = bundle(&[("a.ts", &source)]);
+        assert_eq!(bundle.faults, [], "{body}");
+        let js = &bundle.code.modules[0].js;
+        let (all, ticks) = ("__left = __tick()", "|| (__left = __tick())");
+        assert_eq!(js.matches(all).count() - js.matches(ticks).count(), looks, "{body}:\n{js}");
+    }
 }
 
 #[test]
