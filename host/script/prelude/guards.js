@@ -133,7 +133,13 @@
           if (isArray(items[i])) size += native.isPlainArray(items[i]) ? items[i].length : 0;
         }
         before(size, 16);
-        return apply(original, this === undefined || this === null || small(this) ? this : slow(Object(this)), items);
+        if (this === undefined || this === null || small(this)) return apply(original, this, items);
+        const object = Object(this);
+        const seen = slow(object);
+        const made = apply(original, seen, items);
+        // What is not spread is an item itself.
+        if (made[0] === seen) defineProperty(made, 0, { value: object });
+        return made;
       },
     }.method;
   });

@@ -26,6 +26,10 @@ fn guarded_built_ins_give_what_the_language_says() {
             "[1,2,3,[4],\"ab\",5]",
         ),
         ("[].concat({ a: 1 })[0].a", "1"),
+        (
+            "((o, a) => [[].concat.call(o, 1)[0] === o, [].concat.call(a, 1)[0] === a, typeof [].concat.call('ab', [1])[0], [].concat.call({ __proto__: o, [Symbol.isConcatSpreadable]: true, length: 1, 0: o })[0] === o])({}, Object.assign([3], { [Symbol.isConcatSpreadable]: false, constructor: undefined }))",
+            r#"[true,true,"object",true]"#,
+        ),
         ("[10, 9, 1, undefined, 'b', 'a', null].sort()", r#"[1,10,9,"a","b",null,null]"#),
         ("[3, 1, 2].toSorted((a, b) => b - a)", "[3,2,1]"),
         ("[].join.call({ length: 3, 0: 'a', 2: 'c' }, '-')", r#""a--c""#),
