@@ -43,6 +43,7 @@ mod still;
 pub(crate) mod tests;
 mod ticks;
 pub mod watch;
+mod weights;
 
 pub use event_filter::EventFilter;
 pub use manifest::is_id;

@@ -5,12 +5,13 @@
 
 use std::collections::{BTreeSet, HashMap};
 
-use oxc::allocator::{Allocator, ArenaVec, TakeIn};
+use oxc::allocator::{Allocator, ArenaBox, ArenaVec, TakeIn};
 use oxc::ast::ast::{
     Argument, BindingIdentifier, BindingPattern, CallExpression, ClassType, Declaration, ExportAllDeclaration,
     ExportDefaultDeclarationKind, ExportSpecifier, Expression, FunctionType, IdentifierName, ImportDeclaration,
-    ImportDeclarationSpecifier, NumberBase, ObjectProperty, Program, Statement, StringLiteral,
-    TaggedTemplateExpression, UnaryExpression, UnaryOperator, VariableDeclarationKind, VariableDeclarator,
+    ImportDeclarationSpecifier, NewExpression, NumberBase, ObjectProperty, ObjectPropertyKind, Program, PropertyKey,
+    PropertyKind, Statement, StringLiteral, TaggedTemplateExpression, UnaryExpression, UnaryOperator,
+    VariableDeclarationKind, VariableDeclarator,
 };
 use oxc::ast::builder::AstBuilder;
 use oxc::ast_visit::{VisitMut, walk_mut};
@@ -246,6 +247,11 @@ impl<'a> Rewriter<'a, '_> {
                 function.r#type = FunctionType::FunctionDeclaration;
                 (local, Statement::FunctionDeclaration(function))
             }
+            ExportDefaultDeclarationKind::ClassDeclaration(mut class) if class.id.is_none() => {
+                class.r#type = ClassType::ClassExpression;
+                let value = Some(self.named_default(Expression::ClassExpression(class)));
+                (self.names.default.clone(), self.variable(default, value, VariableDeclarationKind::Const, span))
+            }
             ExportDefaultDeclarationKind::ClassDeclaration(mut class) => {
                 let id = class.id.get_or_insert_with(binding);
                 let local = id.name.to_string();
@@ -254,7 +260,7 @@ impl<'a> Rewriter<'a, '_> {
             }
             ExportDefaultDeclarationKind::TSInterfaceDeclaration(_) => return None,
             expression => {
-                let value = Some(expression.into_expression());
+                let value = Some(self.named_default(expression.into_expression()));
                 let statement = self.variable(default, value, VariableDeclarationKind::Const, span);
                 (self.names.default.clone(), statement)
             }
@@ -263,6 +269,33 @@ impl<'a> Rewriter<'a, '_> {
             if local == self.names.default { Source::Local { name: local, constant: true } } else { self.own(&local) };
         self.export("default", from, span);
         Some(statement)
+    }
+
+    /// `{ default: value }.default`, by which functions and classes have that name.
+    fn named_default(&self, value: Expression<'a>) -> Expression<'a> {
+        let anonymous = match value.get_inner_expression() {
+            Expression::ArrowFunctionExpression(_) => true,
+            Expression::FunctionExpression(it) => it.id.is_none(),
+            Expression::ClassExpression(it) => it.id.is_none(),
+            _ => false,
+        };
+        if !anonymous {
+            return value;
+        }
+        let name = || IdentifierName::new(SPAN, "default", &self.ast);
+        let key = PropertyKey::StaticIdentifier(ArenaBox::new_in(name(), &self.allocator));
+        let property = ObjectPropertyKind::new_object_property(
+            SPAN,
+            PropertyKind::Init,
+            key,
+            value,
+            false,
+            false,
+            false,
+            &self.ast,
+        );
+        let object = Expression::new_object_expression(SPAN, [property], &self.ast);
+        Expression::new_static_member_expression(SPAN, object, name(), false, &self.ast)
     }
 
     fn variable(
@@ -354,6 +387,19 @@ impl<'a> Rewriter<'a, '_> {
     }
 }
 
+/// Whether it is printed with `new` in front: the printer leaves out parentheses that the language does not need.
+fn begins_with_new(callee: &Expression<'_>) -> bool {
+    match callee {
+        Expression::NewExpression(_) => true,
+        Expression::ParenthesizedExpression(it) => begins_with_new(&it.expression),
+        Expression::StaticMemberExpression(it) => begins_with_new(&it.object),
+        Expression::ComputedMemberExpression(it) => begins_with_new(&it.object),
+        Expression::PrivateFieldExpression(it) => begins_with_new(&it.object),
+        Expression::TaggedTemplateExpression(it) => begins_with_new(&it.tag),
+        _ => false,
+    }
+}
+
 /// Puts all of an expression at one place.
 struct At(Span);
 
@@ -385,6 +431,16 @@ impl<'a> VisitMut<'a> for Rewriter<'a, '_> {
             it.callee = callee;
         }
         walk_mut::walk_call_expression(self, it);
+    }
+
+    // The engine takes both pairs of parentheses of `new new X()()` for those of the inner one.
+    fn visit_new_expression(&mut self, it: &mut NewExpression<'a>) {
+        walk_mut::walk_new_expression(self, it);
+        if begins_with_new(&it.callee) {
+            let callee = it.callee.take_in(&self.allocator);
+            let zero = Expression::new_numeric_literal(SPAN, 0.0, None, NumberBase::Decimal, &self.ast);
+            it.callee = Expression::new_sequence_expression(callee.span(), [zero, callee], &self.ast);
+        }
     }
 
     fn visit_tagged_template_expression(&mut self, it: &mut TaggedTemplateExpression<'a>) {

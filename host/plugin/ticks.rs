@@ -20,30 +20,20 @@
 
 use oxc::allocator::{Allocator, ArenaVec, TakeIn};
 use oxc::ast::ast::{
-    Argument, ArrowFunctionBody, AssignmentOperator, AssignmentTarget, AssignmentTargetMaybeDefault, BinaryExpression,
-    BinaryOperator, BindingPattern, CatchClause, Expression, FunctionBody, LogicalOperator, NumberBase, ObjectPattern,
-    ObjectPropertyKind, Program, RegExpLiteral, SimpleAssignmentTarget, SpreadElement, Statement, SwitchCase,
-    UnaryOperator, UpdateOperator, VariableDeclarator,
+    Argument, ArrowFunctionBody, ArrowFunctionExpression, AssignmentExpression, AssignmentOperator, AssignmentTarget,
+    AssignmentTargetMaybeDefault, BinaryOperator, BindingPattern, CatchClause, ChainElement, Expression,
+    ForInStatement, ForOfStatement, Function, FunctionBody, LogicalOperator, NumberBase, ObjectAssignmentTarget,
+    ObjectPattern, ObjectPropertyKind, Program, PropertyKey, RegExpLiteral, SimpleAssignmentTarget, SpreadElement,
+    Statement, StaticBlock, SwitchCase, UnaryOperator, UpdateOperator, VariableDeclarator,
 };
 use oxc::ast::builder::AstBuilder;
 use oxc::ast_visit::{VisitMut, walk_mut};
 use oxc::span::{GetSpan, SPAN, Span};
+use oxc::syntax::scope::ScopeFlags;
 
 use super::compile::Names;
 use super::pattern;
-
-/// Expressions in a row that make something, until one of them gets a tick: an object weighs one.
-const ROW: u32 = 256;
-/// What a sum of texts weighs: the engine copies up to 16 KiB for it at once.
-const SUM: u32 = 8;
-/// What an operation on numbers weighs: what it is given may be a text of all the digits that the heap holds. Where that is
-/// all that it is for, it weighs far more.
-const NUMBER: u32 = 8;
-const DIGITS: u32 = ROW / 4;
-/// What a call weighs: a built-in may make numbers of what it is given, too.
-const CALL: u32 = 16;
-/// What the look for a member weighs, along prototypes as many as the heap holds.
-const MEMBER: u32 = 2;
+use super::weights::{NUMBER, ROW, SUM, grows, is_idle, is_name, is_object, is_short, weighs};
 
 /// Puts the ticks in; gives whether there are any.
 pub(super) fn mark<'a>(allocator: &'a Allocator, program: &mut Program<'a>, names: &Names) -> bool {
@@ -115,6 +105,12 @@ impl<'a> Marker<'a> {
             Expression::StaticMemberExpression(it) => Some(&mut it.object).filter(|it| is_name(it)),
             Expression::ComputedMemberExpression(it) => Some(&mut it.object).filter(|it| is_name(it)),
             Expression::CallExpression(it) => it.arguments.first_mut().and_then(Argument::as_expression_mut),
+            Expression::ChainExpression(it) => match &mut it.expression {
+                ChainElement::CallExpression(it) => it.arguments.first_mut().and_then(Argument::as_expression_mut),
+                ChainElement::StaticMemberExpression(it) => Some(&mut it.object).filter(|it| is_name(it)),
+                ChainElement::ComputedMemberExpression(it) => Some(&mut it.object).filter(|it| is_name(it)),
+                _ => None,
+            },
             // These have their names from where they stand.
             Expression::FunctionExpression(_)
             | Expression::ArrowFunctionExpression(_)
@@ -187,161 +183,6 @@ impl<'a> Marker<'a> {
         let mut both = ArenaVec::with_capacity_in(2, &self.allocator);
         both.extend([tick, body.take_in(&self.allocator)]);
         *body = Statement::new_block_statement(SPAN, both, &self.ast);
-    }
-}
-
-fn is_constant(expression: &Expression<'_>) -> bool {
-    match expression {
-        Expression::NumericLiteral(_)
-        | Expression::StringLiteral(_)
-        | Expression::BooleanLiteral(_)
-        | Expression::NullLiteral(_) => true,
-        Expression::Identifier(it) => it.name == "undefined",
-        Expression::UnaryExpression(it) => it.operator == UnaryOperator::Typeof || is_constant(&it.argument),
-        _ => false,
-    }
-}
-
-/// Whether this can only be a number.
-fn is_number(expression: &Expression<'_>) -> bool {
-    match expression {
-        Expression::NumericLiteral(_) => true,
-        Expression::UnaryExpression(it) => match it.operator {
-            UnaryOperator::UnaryPlus => true,
-            UnaryOperator::UnaryNegation | UnaryOperator::BitwiseNot => is_number(&it.argument),
-            _ => false,
-        },
-        // A BigInt and a number do not mix.
-        Expression::BinaryExpression(it) if it.operator == BinaryOperator::Addition => {
-            is_number(&it.left) && is_number(&it.right)
-        }
-        Expression::BinaryExpression(it) => {
-            it.operator == BinaryOperator::ShiftRightZeroFill
-                || ((it.operator.is_arithmetic() || it.operator.is_bitwise())
-                    && (is_number(&it.left) || is_number(&it.right)))
-        }
-        Expression::ParenthesizedExpression(it) => is_number(&it.expression),
-        _ => false,
-    }
-}
-
-/// Whether the operation may make a BigInt of many more bits than its operands have.
-fn grows(operator: BinaryOperator, left: Option<&Expression<'_>>, right: &Expression<'_>) -> bool {
-    matches!(
-        operator,
-        BinaryOperator::Multiplication
-            | BinaryOperator::Exponential
-            | BinaryOperator::ShiftLeft
-            | BinaryOperator::ShiftRight
-    ) && !left.is_some_and(is_number)
-        && !is_number(right)
-}
-
-/// The weight of what this expression itself makes or compares.
-fn weighs(expression: &Expression<'_>) -> u32 {
-    match expression {
-        Expression::ArrayExpression(_)
-        | Expression::ObjectExpression(_)
-        | Expression::FunctionExpression(_)
-        | Expression::ArrowFunctionExpression(_)
-        | Expression::RegExpLiteral(_) => 1,
-        Expression::CallExpression(_) | Expression::NewExpression(_) | Expression::TaggedTemplateExpression(_) => CALL,
-        Expression::ClassExpression(_) => SUM,
-        Expression::TemplateLiteral(it) if !it.expressions.is_empty() => SUM,
-        Expression::StaticMemberExpression(_) | Expression::ComputedMemberExpression(_) => MEMBER,
-        Expression::UnaryExpression(it) if is_constant(&it.argument) || is_number(&it.argument) => 0,
-        Expression::UnaryExpression(it) => match it.operator {
-            UnaryOperator::UnaryPlus => DIGITS,
-            UnaryOperator::UnaryNegation | UnaryOperator::BitwiseNot => NUMBER,
-            _ => 0,
-        },
-        Expression::BinaryExpression(it) => compares(it),
-        Expression::AssignmentExpression(it) => match it.operator {
-            AssignmentOperator::Addition => SUM,
-            // An element of a typed array is a number.
-            AssignmentOperator::Assign => match it.left {
-                AssignmentTarget::ComputedMemberExpression(_) if !is_plain(&it.right) => ROW / 8,
-                // So is what an array takes as its length.
-                AssignmentTarget::StaticMemberExpression(ref to)
-                    if to.property.name == "length" && !is_plain(&it.right) =>
-                {
-                    ROW / 8
-                }
-                AssignmentTarget::ObjectAssignmentTarget(ref to) if to.rest.is_some() => ROW,
-                _ => 0,
-            },
-            _ if is_number(&it.right) => 0,
-            _ => NUMBER,
-        },
-        Expression::UpdateExpression(_) => DIGITS,
-        _ => 0,
-    }
-}
-
-/// The weight of what an operator with two operands makes of them.
-fn compares(it: &BinaryExpression<'_>) -> u32 {
-    let plain = is_constant(&it.left) || is_constant(&it.right);
-    let big = [&it.left, &it.right].iter().any(|side| matches!(side, Expression::BigIntLiteral(_)));
-    match it.operator {
-        BinaryOperator::Addition => SUM,
-        BinaryOperator::StrictEquality | BinaryOperator::StrictInequality => {
-            if plain {
-                0
-            } else {
-                SUM
-            }
-        }
-        BinaryOperator::Equality | BinaryOperator::Inequality if !plain => ROW,
-        operator if operator.is_compare() && big => ROW,
-        operator if operator.is_compare() && !plain => ROW / 4,
-        BinaryOperator::In | BinaryOperator::Instanceof => MEMBER,
-        _ if is_number(&it.left) && is_number(&it.right) => 0,
-        _ => NUMBER,
-    }
-}
-
-/// Whether it can only be an object, or nothing that has members.
-fn is_object(expression: &Expression<'_>) -> bool {
-    matches!(
-        expression,
-        Expression::ArrayExpression(_)
-            | Expression::ObjectExpression(_)
-            | Expression::NewExpression(_)
-            | Expression::NumericLiteral(_)
-            | Expression::BooleanLiteral(_)
-            | Expression::NullLiteral(_)
-    )
-}
-
-fn is_name(expression: &Expression<'_>) -> bool {
-    matches!(expression, Expression::Identifier(_) | Expression::ThisExpression(_))
-}
-
-/// Whether it makes no text.
-fn is_plain(expression: &Expression<'_>) -> bool {
-    is_short(expression)
-        || is_number(expression)
-        || matches!(
-            expression,
-            Expression::ArrayExpression(_)
-                | Expression::ObjectExpression(_)
-                | Expression::FunctionExpression(_)
-                | Expression::ArrowFunctionExpression(_)
-                | Expression::NewExpression(_)
-        )
-}
-
-/// Whether it is a constant that nothing can be made of that takes long.
-fn is_short(expression: &Expression<'_>) -> bool {
-    is_constant(expression) && expression.span().size() < 1_000
-}
-
-/// Whether a function does nothing but give a constant.
-fn is_idle(body: &FunctionBody<'_>) -> bool {
-    match body.statements.as_slice() {
-        [] => true,
-        [Statement::ReturnStatement(it)] => it.argument.as_ref().is_none_or(is_short),
-        _ => false,
     }
 }
 
@@ -420,6 +261,40 @@ impl<'a> VisitMut<'a> for Marker<'a> {
         }
     }
 
+    fn visit_property_key(&mut self, it: &mut PropertyKey<'a>) {
+        walk_mut::walk_property_key(self, it);
+        let Some(key) = it.as_expression_mut() else { return };
+        // These may stand there without brackets, too.
+        let plain =
+            matches!(key, Expression::StringLiteral(_) | Expression::NumericLiteral(_) | Expression::BigIntLiteral(_));
+        if plain || is_short(key) {
+            return;
+        }
+        self.made += NUMBER;
+        if self.made >= ROW {
+            self.made = 0;
+            self.count(key);
+        }
+    }
+
+    fn visit_function(&mut self, it: &mut Function<'a>, flags: ScopeFlags) {
+        let around = std::mem::take(&mut self.gathers);
+        walk_mut::walk_function(self, it, flags);
+        self.gathers = around;
+    }
+
+    fn visit_arrow_function_expression(&mut self, it: &mut ArrowFunctionExpression<'a>) {
+        let around = std::mem::take(&mut self.gathers);
+        walk_mut::walk_arrow_function_expression(self, it);
+        self.gathers = around;
+    }
+
+    fn visit_static_block(&mut self, it: &mut StaticBlock<'a>) {
+        let around = std::mem::take(&mut self.gathers);
+        walk_mut::walk_static_block(self, it);
+        self.gathers = around;
+    }
+
     fn visit_function_body(&mut self, it: &mut FunctionBody<'a>) {
         let gathers = std::mem::take(&mut self.gathers);
         let idle = is_idle(it) && !gathers;
@@ -459,15 +334,47 @@ impl<'a> VisitMut<'a> for Marker<'a> {
         self.gathers |= it.rest.is_some();
     }
 
+    fn visit_object_assignment_target(&mut self, it: &mut ObjectAssignmentTarget<'a>) {
+        walk_mut::walk_object_assignment_target(self, it);
+        self.gathers |= it.rest.is_some();
+    }
+
+    fn visit_assignment_expression(&mut self, it: &mut AssignmentExpression<'a>) {
+        let around = std::mem::take(&mut self.gathers);
+        self.visit_assignment_target(&mut it.left);
+        let gathers = std::mem::replace(&mut self.gathers, around);
+        self.visit_expression(&mut it.right);
+        if gathers {
+            self.look_before(&mut it.right);
+        }
+    }
+
     fn visit_variable_declarator(&mut self, it: &mut VariableDeclarator<'a>) {
-        walk_mut::walk_variable_declarator(self, it);
+        self.visit_binding_pattern(&mut it.id);
+        // Without a value it is that of a loop.
+        let Some(value) = &mut it.init else { return };
+        let gathers = std::mem::take(&mut self.gathers);
+        self.visit_expression(value);
         // A function or class has its name from an identifier before it.
-        if let Some(value) = &mut it.init
-            && !matches!(it.id, BindingPattern::BindingIdentifier(_))
-            && std::mem::take(&mut self.gathers)
-        {
+        if gathers && !matches!(it.id, BindingPattern::BindingIdentifier(_)) {
             self.look_before(value);
         }
+    }
+
+    fn visit_for_in_statement(&mut self, it: &mut ForInStatement<'a>) {
+        self.visit_for_statement_left(&mut it.left);
+        let gathers = std::mem::take(&mut self.gathers);
+        self.visit_expression(&mut it.right);
+        self.visit_statement(&mut it.body);
+        self.gathers = gathers;
+    }
+
+    fn visit_for_of_statement(&mut self, it: &mut ForOfStatement<'a>) {
+        self.visit_for_statement_left(&mut it.left);
+        let gathers = std::mem::take(&mut self.gathers);
+        self.visit_expression(&mut it.right);
+        self.visit_statement(&mut it.body);
+        self.gathers = gathers;
     }
 
     fn visit_statement(&mut self, it: &mut Statement<'a>) {

@@ -428,3 +428,22 @@ fn places_in_what_the_loader_wrote_have_no_position() {
     assert_eq!(bundle.code.position("p/a.ts", 1, 5), None);
     assert_eq!(bundle.code.position("p/unknown.ts", 2, 1), None);
 }
+
+#[test]
+fn a_value_without_a_name_is_called_default_where_it_is_the_default() {
+    gives(
+        &[
+            (
+                "a.ts",
+                "import b from './b'\nimport C from './c'\nimport d from './d'\nimport e from './e'\nimport f from './f'\n\
+                 export const handle = () => [b.name, b(), C.name, new C().n, C.s, d.name, e.name, f.name]",
+            ),
+            ("b.ts", "export default () => 1"),
+            ("c.ts", "export default class { static s = this.name; n = 2 }"),
+            ("d.ts", "export default (function () {})"),
+            ("e.ts", "export default function own() {}"),
+            ("f.ts", "export default class Own {}"),
+        ],
+        r#"["default",1,"default",2,"default","default","own","Own"]"#,
+    );
+}

@@ -76,7 +76,21 @@ fn what_takes_long_in_a_row_ends_soon_after_the_deadline() {
     let digits = "const t: any = '1'.repeat(2e7), a: any = new Float64Array(1); let x: any = 1";
     let chain = "let o: any = {}; for (let i = 0; i < 2e5; i++) o = Object.create(o)";
     let text = "const t = 'x'.repeat(2e7), u: any = 'x'.repeat(2e7 - 1) + 'y'";
+    let big = "const b: any = 1n << 65535n; let x: any = 'x', o: any = { [b]: 1 }";
+    let many = "let o: any = {}, r: any; for (let i = 0; i < 5e4; i++) o['k' + i] = i";
     for (before, begin, each, end) in [
+        (big, "return [{ ", "[b]: 1, ", "}]"),
+        (big, "class A { ", "[b]() {} ", "}"),
+        (big, "class A { ", "static [b] = 1; ", "}"),
+        (big, "const { ", "[b]: {}, ", "} = o"),
+        (big, "({ ", "[b]: x, ", "} = o)"),
+        (big, "", "o[b] = 1; ", ""),
+        (big, "", "o[b] ||= 1; ", ""),
+        (big, "return [", "o[b], ", "]"),
+        (big, "return [", "o?.[b], ", "]"),
+        (digits, "x = 'x'; return [", "x?.charAt(t), ", "]"),
+        (many, "", "[{ ...r }] = [o]; ", ""),
+        (many, "", "({ a: { ...r } } = { a: o }); ", ""),
         (digits, "return [", "+t, ", "]"),
         (digits, "return [", "~t, ", "]"),
         (digits, "return [", "t - 1, ", "]"),
@@ -195,6 +209,77 @@ fn a_text_is_spread_into_an_object_by_its_characters() {
             "export function handle() { const t: any = 'ab', none: any = null, o: any = { f: () => t, get g() { n += 1; return t } }; let n = 0; return [{ ...'ab' as any }, { ...t, b: 1 }, { ...(t && 'c' as any) }, { ...(none ? 1 : t) }, { ...(none ?? t) }, { ...('' && t) }, { ...none }, { ...undefined }, { ...5 as any }, { ...[1] }, { ...o.f() }, { ...(n++, t) }, { ...o.g }, n, { ...new String('x') }, { ...{ a: 1 } }, { ...'\u{1f600}' as any } [1].length] }",
         )],
         r#"[{"0":"a","1":"b"},{"0":"a","1":"b","b":1},{"0":"c"},{"0":"a","1":"b"},{"0":"a","1":"b"},{},{},{},{},{"0":1},{"0":"a","1":"b"},{"0":"a","1":"b"},{"0":"a","1":"b"},2,{"0":"x"},{"a":1},1]"#,
+    );
+}
+
+#[test]
+fn all_of_an_object_is_taken_beside_a_look() {
+    for (looks, body) in [
+        (1, "const { ...r } = o"),
+        (1, "const { f = () => [o], ...r } = o"),
+        (1, "({ ...r } = o)"),
+        (1, "[{ ...r }] = [o]"),
+        (1, "[[{ ...r }], f = () => [o]] = [[o]]"),
+        (1, "for (const { ...r } of all);"),
+        (1, "for (const { ...r } of all.map((x: any) => [x]));"),
+        (1, "for (const { ...r } of all) { f = () => all }"),
+        (1, "for (const { ...r } of all) { for (const x of all) f(x) }"),
+        (1, "for ({ ...r } of all) f = () => all"),
+        (1, "for ([{ ...r }] of all);"),
+        (1, "for (;;) [{ ...r }] = [o]"),
+        (1, "for (const { ...r } = f(() => [o]);;);"),
+        (1, "const [{ ...r }, c = class { static { for (const x of all) f(x) } }] = all"),
+        (2, "const [{ ...r }, c = ({ ...f } = o)] = all"),
+        (1, "f = ({ ...r }, g = () => [o]) => { for (const x of all) g(x) }"),
+        (1, "f = ({ ...r }, g = () => [o]) => [g]"),
+        (1, "f = function ({ ...r }, g = function () { f() }) {}"),
+        (1, "try { f() } catch ({ ...r }) { f(() => [r]) }"),
+        (0, "const { a } = o; [{ r }] = [o]; for ({ r } of all) f(() => all)"),
+    ] {
+        let source = format!("export function handle(o: any, all: any, f: any, r: any) {{ {{ {body} }} }}");
+        let bundle = bundle(&[("a.ts", &source)]);
+        assert_eq!(bundle.faults, [], "{body}");
+        let js = &bundle.code.modules[0].js;
+        let (all, ticks) = ("__left = __tick()", "|| (__left = __tick())");
+        assert_eq!(js.matches(all).count() - js.matches(ticks).count(), looks, "{body}:\n{js}");
+    }
+}
+
+#[test]
+fn counted_parts_of_patterns_give_what_the_language_says() {
+    let long = "x".repeat(2000);
+    let keys = format!("[k]: 1, '{long}': undefined, 1n: undefined, ").repeat(40);
+    let members = "o?.[k], none?.[k], o?.m(k), none?.m(k), ".repeat(20);
+    gives(
+        &[(
+            "a.ts",
+            &format!(
+                "export function handle() {{\n const k: any = 'k', o: any = {{ k: 1, m(this: any, x: any) {{ return this[x] }} }}, none: any = null, q: any = {{ k: 1 }}\n \
+                 const made = {{ {keys} last: 2 }}\n class A {{ {} [k]() {{ return 'of class' }} }}\n const {{ {} [k]: v, ...rest }} = o\n \
+                 let a: any, b: any, c: any\n [{{ ...a }}, [b = 5]] = [o, []]; for ({{ k: c, ...q.r }} of [o]) ;\n {}\n \
+                 const said = [{members}]\n {} return [made, new A().k(), v, Object.keys(rest), a.k, b, c, Object.keys(q.r), said.length, said.slice(-4), (o?.m)(k)]\n}}",
+                "[k]() { return 1 } ".repeat(40),
+                "[k]: {}, ".repeat(40),
+                "q[k] = 1; q[k] += 1; ".repeat(30),
+                "delete q?.[k]; ".repeat(40),
+            ),
+        )],
+        r#"[{"k":1,"last":2},"of class",1,["m"],1,5,1,["m"],80,[1,null,1,null],1]"#,
+    );
+}
+
+#[test]
+fn what_a_new_object_gives_is_made_by_the_arguments_of_its_own() {
+    gives(
+        &[(
+            "a.ts",
+            "class X { C: any = class { v: any; constructor(a: any) { this.v = [this.constructor === Object, a] } }; #p = this.C; tag(this: any, t: any) { return class { v = ['tag'] } }; f() { return this.C }; private() { return new (new X().#p)(9) } }\n\
+             class Y { constructor(a: any) { return function (this: any, b: any) { this.v = [a, b] } } }\n\
+             export function handle() {\n const z: any = Y, o: any = { X, z }, k: any = 'C'\n \
+             class E extends new X().C { constructor() { super('e') } }\n \
+             return [new (new z(1))(2), new (new o.z(1))(2), new (new X().C)(3), new (new X()[k])(4), new (new X().tag``)(), new (new X().f())(5), new (new X()?.C)(6), new X().private(), new (new (new z(7) as any)(8).constructor)(), new E(), new (new z(1)), new new X().C].map((it: any) => it.v)\n}",
+        )],
+        r#"[[1,2],[1,2],[false,3],[false,4],["tag"],[false,5],[false,6],[false,9],[7,null],[false,"e"],[1,null],[false,null]]"#,
     );
 }
 

@@ -133,7 +133,13 @@
           if (isArray(items[i])) size += native.isPlainArray(items[i]) ? items[i].length : 0;
         }
         before(size, 16);
-        return apply(original, this === undefined || this === null || small(this) ? this : slow(Object(this)), items);
+        if (this === undefined || this === null || small(this)) return apply(original, this, items);
+        const object = Object(this);
+        const seen = slow(object);
+        const made = apply(original, seen, items);
+        // What is not spread is an item itself.
+        if (made[0] === seen) defineProperty(made, 0, { value: object });
+        return made;
       },
     }.method;
   });
@@ -435,6 +441,9 @@
         const names = [...sought];
         // Whole numbers come first in an object, wherever they were put.
         const mixed = names.some((name) => name === `${name >>> 0}`);
+        if (mixed && names.length > 16_384) {
+          throw new RangeError("JSON.stringify takes at most 16384 names here where one is a whole number: pick them by a function");
+        }
         const order = mixed ? { ownKeys: (made) => names.filter((name) => hasOwn(made, name)) } : undefined;
         value = onlyNamed({ "": value }, "", names, order, []);
       }

@@ -102,15 +102,22 @@
     replace(Object, "assign", (original) => ({
       method(target, ...sources) {
         longTurn();
-        if (!isView(target)) return apply(original, this, [target, ...sources]);
+        if (sources.length <= 1 && !isView(target)) return apply(original, this, [target, ...sources]);
+        const made = apply(original, this, [target]);
         for (let i = 0; i < sources.length; i += 1) {
+          // Each may be large.
+          if (i > 1) look();
+          if (!isView(made)) {
+            apply(original, this, [made, sources[i]]);
+            continue;
+          }
           const from = assign({}, sources[i]);
           for (const key of ownKeys(from)) {
             pause(from[key]);
-            target[key] = from[key];
+            made[key] = from[key];
           }
         }
-        return target;
+        return made;
       },
     }).method);
     replace(Object, "defineProperties", (original) => ({

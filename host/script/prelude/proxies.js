@@ -1,6 +1,7 @@
 // Proxies whose handlers give keys: the engine compares each of them with all others without a look at the clock, so that
 // a hundred thousand take minutes. So the engine gets a handler of the host's for each, which asks the script's, each time
-// and with itself as `this`, as the engine would. Evaluated after the guards, whose own proxies need none of this.
+// and with itself as `this`, as the engine would. A trap that the script's does not have is not there in the host's either:
+// the engine then does the usual itself. Evaluated after the guards, whose own proxies need none of this.
 (function (native, room) {
   "use strict";
   const { turn } = room;
@@ -9,13 +10,6 @@
   const MOST = 16_384;
   const isObject = (value) => (typeof value === "object" || typeof value === "function") && value !== null;
 
-  const trapOf = (given, name) => {
-    turn();
-    const trap = given[name];
-    if (trap === undefined || trap === null) return undefined;
-    if (typeof trap !== "function") throw new TypeError(`the trap ${name} of a proxy's handler is no function`);
-    return trap;
-  };
   const bounded = (keys) => {
     if (!isObject(keys)) return keys;
     const { length } = keys;
@@ -28,23 +22,28 @@
     }
     return list;
   };
+  // What the engine calls in place of a trap of the script's handler, if it has one of that name.
+  const trapOf = (given, name) => {
+    turn();
+    const trap = given[name];
+    if (trap === undefined || trap === null) return undefined;
+    if (typeof trap !== "function") throw new TypeError(`the trap ${name} of a proxy's handler is no function`);
+    if (name === "ownKeys") return (target) => bounded(apply(trap, given, [target]));
+    return (...args) => apply(trap, given, args);
+  };
   class Handler {
     #given;
     constructor(given) {
       this.#given = given;
     }
     static {
-      // What a trap does that is not there has its name in Reflect, and takes the same.
+      // Each trap has the name of what it stands for in Reflect.
       for (const name of ownKeys(Reflect)) {
-        const usual = Reflect[name];
-        if (typeof usual !== "function") continue;
-        const trap = function (...args) {
-          const given = trapOf(this.#given, name);
-          if (given === undefined) return apply(usual, undefined, args);
-          const gave = apply(given, this.#given, args);
-          return name === "ownKeys" ? bounded(gave) : gave;
+        if (typeof Reflect[name] !== "function") continue;
+        const get = function () {
+          return trapOf(this.#given, name);
         };
-        defineProperty(Handler.prototype, name, { value: freeze(trap) });
+        defineProperty(Handler.prototype, name, { get: freeze(get) });
       }
       freeze(Handler.prototype);
     }

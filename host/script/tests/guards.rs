@@ -26,6 +26,10 @@ fn guarded_built_ins_give_what_the_language_says() {
             "[1,2,3,[4],\"ab\",5]",
         ),
         ("[].concat({ a: 1 })[0].a", "1"),
+        (
+            "((o, a) => [[].concat.call(o, 1)[0] === o, [].concat.call(a, 1)[0] === a, typeof [].concat.call('ab', [1])[0], [].concat.call({ __proto__: o, [Symbol.isConcatSpreadable]: true, length: 1, 0: o })[0] === o])({}, Object.assign([3], { [Symbol.isConcatSpreadable]: false, constructor: undefined }))",
+            r#"[true,true,"object",true]"#,
+        ),
         ("[10, 9, 1, undefined, 'b', 'a', null].sort()", r#"[1,10,9,"a","b",null,null]"#),
         ("[3, 1, 2].toSorted((a, b) => b - a)", "[3,2,1]"),
         ("[].join.call({ length: 3, 0: 'a', 2: 'c' }, '-')", r#""a--c""#),
@@ -88,6 +92,102 @@ fn guarded_proxies_are_what_the_language_says() {
     ] {
         assert_eq!(once(&format!("() => {{ {code} }}")).unwrap(), gives, "{code}");
     }
+}
+
+#[test]
+fn sources_of_an_object_are_copied_one_after_the_other() {
+    for (code, gives) in [
+        (
+            "const t = {}; return [Object.assign(t, { a: 1 }, null, { a: 2, b: 3 }, 'x', undefined) === t, t]",
+            r#"[true,{"0":"x","a":2,"b":3}]"#,
+        ),
+        (
+            "const made = Object.assign(5, { a: 1 }, { b: 2 }, { c: 3 }); return [typeof made, made + 1, made.a, made.b, made.c]",
+            r#"["object",6,1,2,3]"#,
+        ),
+        (
+            "const p = new Proxy({}, {}); return [Object.assign(p, { a: 1 }, { b: 2 }, { c: 3 }) === p, p]",
+            r#"[true,{"a":1,"b":2,"c":3}]"#,
+        ),
+        (
+            "return [{ ...Object.assign(new Uint8Array(2), [1], [2, 3], { x: 1 }) }, Object.assign.length]",
+            r#"[{"0":2,"1":3,"x":1},2]"#,
+        ),
+        (
+            "const seen = []; try { Object.assign(null, { get a() { seen.push(1) } }, {}, {}) } catch (e) { return [e.name, seen] }",
+            r#"["TypeError",[]]"#,
+        ),
+    ] {
+        assert_eq!(once(&format!("() => {{ {code} }}")).unwrap(), gives, "{code}");
+    }
+}
+
+#[test]
+fn names_to_be_written_are_bounded_where_they_are_put_in_order() {
+    let names = |first: &str, count: u32| {
+        once(&format!(
+            "() => {{ const names = [{first}, ...Array.from({{ length: {count} }}, (_, i) => `k${{i}}`)]; const o = Object.fromEntries(names.map((name) => [name, 1])); try {{ return JSON.stringify(o, names).length }} catch (e) {{ return `${{e}}` }} }}"
+        ))
+        .unwrap()
+    };
+    assert!(names("7", 120_000).contains("RangeError: JSON.stringify takes at most 16384 names here"));
+    assert_eq!(names("7", 1_000), "8897");
+    assert_eq!(names("'x'", 50_000), "538897");
+}
+
+#[test]
+fn an_array_behind_a_proxy_is_changed_as_any_other() {
+    let doing = "const did = [p.push(2, 3), p.pop(), p.unshift(0), p.shift(), p.splice(0, 1, 7, 8)]; p[5] = 6; p.length = 2; \
+                 p.length += 1; delete p[0]; p.copyWithin(0, 1); p.reverse(); p.sort(); p.fill(4, 2); return [did, [...p], p.length]";
+    let gives = "[[3,3,3,0,[1]],[8,null,4],3]";
+    for proxy in [
+        "[1]",
+        "new Proxy([1], {})",
+        "new Proxy(new Proxy([1], {}), {})",
+        "Proxy.revocable([1], {}).proxy",
+        "new Proxy([1], { set(t, k, v, r) { return Reflect.set(t, k, v, r) } })",
+        "new Proxy([1], { get: (t, k, r) => Reflect.get(t, k, r), has: (t, k) => k in t, deleteProperty: (t, k) => delete t[k], ownKeys: Reflect.ownKeys })",
+        "new Proxy([1], { set(t, k, v) { t[k] = v; return true }, deleteProperty: (t, k) => delete t[k] })",
+        "new Proxy([1], { get: Reflect.get, set: Reflect.set, getOwnPropertyDescriptor: Reflect.getOwnPropertyDescriptor })",
+    ] {
+        assert_eq!(once(&format!("() => {{ const p = {proxy}; {doing} }}")).unwrap(), gives, "{proxy}");
+    }
+}
+
+#[test]
+fn an_object_behind_a_proxy_is_changed_as_any_other() {
+    for (code, gives) in [
+        ("const p = new Proxy(Object.seal({ a: 1 }), {}); p.a = 2; return [p.a, Reflect.set(p, 'b', 1)]", "[2,false]"),
+        (
+            "const p = Object.defineProperty(new Proxy({}, {}), 'x', { value: 1, writable: true }); p.x = 3; return [p.x, Object.getOwnPropertyDescriptor(p, 'x')]",
+            r#"[3,{"value":3,"writable":true,"enumerable":false,"configurable":false}]"#,
+        ),
+        (
+            "const p = new Proxy({}, { defineProperty: Reflect.defineProperty }); p.a = 1; p.a = 2; Object.defineProperty(p, 'b', { value: 1 }); return [p.a, p.b]",
+            "[2,1]",
+        ),
+        // As immer has it: the target is a list of the state, and every trap is there.
+        (
+            "const traps = { get: (s, k) => s.copy[k], set(s, k, v) { s.copy[k] = v; return true }, has: (s, k) => k in s.copy, ownKeys: (s) => Reflect.ownKeys(s.copy), deleteProperty: (s, k) => delete s.copy[k], getOwnPropertyDescriptor(s, k) { const d = Reflect.getOwnPropertyDescriptor(s.copy, k); return d && { writable: true, configurable: k !== 'length', enumerable: d.enumerable, value: s.copy[k] } }, defineProperty() { throw new Error('no') }, getPrototypeOf: (s) => Object.getPrototypeOf(s.copy), setPrototypeOf() { throw new Error('no') } }; const lists = {}; for (const k of Object.keys(traps)) lists[k] = function () { arguments[0] = arguments[0][0]; return traps[k].apply(this, arguments) }; const s = { copy: [1, 2] }, p = new Proxy([s], lists); p.push(3); p.shift(); p.splice(0, 1, 9); return [s.copy, p, Array.isArray(p)]",
+            "[[9,3],[9,3],true]",
+        ),
+        // Each trap is got anew, once for each time, and before anything else.
+        (
+            "const got = []; const h = new Proxy({}, { get(t, k) { got.push(k) } }); const p = new Proxy([1], h); p.push(2); Object.keys(p); return got",
+            r#"["get","get","set","getOwnPropertyDescriptor","defineProperty","set","getOwnPropertyDescriptor","defineProperty","ownKeys","getOwnPropertyDescriptor","getOwnPropertyDescriptor","getOwnPropertyDescriptor"]"#,
+        ),
+    ] {
+        assert_eq!(once(&format!("() => {{ {code} }}")).unwrap(), gives, "{code}");
+    }
+}
+
+#[test]
+fn keys_of_a_proxy_without_a_trap_for_them_are_given_however_many() {
+    let mut bench = Bench::new();
+    bench.limits.time = Duration::from_secs(30);
+    let many = "const o = {}; for (let i = 0; i < 3e5; i++) o[`k${i}`] = i; const p = new Proxy(o, {});";
+    let gave = bench.handle(&format!("() => {{ {many} return [Object.keys(p).length, Reflect.ownKeys(p).length] }}"));
+    assert_eq!(gave.unwrap(), "[300000,300000]");
 }
 
 #[test]
