@@ -84,7 +84,9 @@ pub(super) async fn relay(app: &Arc<App>, name: &str) -> Result<Relayed, Failure
     let Some(_alone) = alone(app, name).await? else { return Ok(Relayed::default()) };
     let (begun, now) = (Instant::now(), app.clock.now());
     let held = app.events.held_up(name);
-    let from_start = held.as_ref().is_none_or(|held| now >= held.again);
+    // Also where the clock was set back.
+    let longest = i64::try_from(AGAIN.max_ms).unwrap_or(i64::MAX);
+    let from_start = held.as_ref().is_none_or(|held| !(1..=longest).contains(&(held.again - now)));
     let mut held = held.unwrap_or_default();
     if from_start {
         held = HeldUp { times: held.times, ..HeldUp::default() };
@@ -93,10 +95,10 @@ pub(super) async fn relay(app: &Arc<App>, name: &str) -> Result<Relayed, Failure
     loop {
         let (batch, newest) = waiting(app, name, held.after).await?;
         let Some(last) = batch.last() else { break };
-        match pass_on(app, name, &batch, newest, &mut held.behind).await {
+        match pass_on(app, name, &batch, newest, &mut held.behind).await? {
             // From the same place again: what had its number before these may have been committed since.
-            Ok(()) => round.events += batch.len(),
-            Err(failure) => {
+            None => round.events += batch.len(),
+            Some(failure) => {
                 held.after = last.id;
                 round.failed.get_or_insert(failure);
             }
@@ -109,7 +111,7 @@ pub(super) async fn relay(app: &Arc<App>, name: &str) -> Result<Relayed, Failure
     }
     if from_start && let Some(failure) = &round.failed {
         held.times += 1;
-        held.again = super::after(now, AGAIN.pause(held.times, 1.0).unwrap_or_default());
+        held.again = super::after(app.clock.now(), AGAIN.pause(held.times, 1.0).unwrap_or_default());
         // Once, not each time.
         if held.times == 1 {
             tracing::warn!(database = name, "a subscriber cannot take events, which is tried again: {failure}");
@@ -158,19 +160,26 @@ async fn waiting(app: &Arc<App>, name: &str, after: i64) -> Result<(Vec<Passing>
     Ok((found.into_iter().map(|event| Passing::published(name, event)).collect(), newest))
 }
 
-/// `behind` are plugins that did not get an earlier event: they get none of these.
+/// Passes events on to all who want them, and notes that; gives the first failure of a plugin that did not take them, for
+/// which they go on waiting. `behind` are plugins that did not get an earlier event, or these: they get none of what comes
+/// later.
+///
+/// # Errors
+/// When something else failed: nothing that comes later may go before these.
 async fn pass_on(
     app: &Arc<App>,
     name: &str,
     batch: &[Passing],
     newest: i64,
     behind: &mut BTreeSet<String>,
-) -> Result<(), Failure> {
-    let (mut arriving, mut all) = deliveries_of(app, batch).await?;
+) -> Result<Option<Failure>, Failure> {
+    let (mut arriving, unknown) = deliveries_of(app, batch).await?;
+    behind.extend(unknown.keys().cloned());
+    let mut failed = unknown.into_values().next();
     for plugin in &*behind {
         if arriving.remove(plugin).is_some() {
             let text = format!("{plugin}: an event before this one has not arrived");
-            all = all.and(Err(Failure::new(Code::Unavailable, text)));
+            failed.get_or_insert_with(|| Failure::new(Code::Unavailable, text));
         }
     }
     // A backup that is taken from here on has the event where it came from, or where it went, or in both.
@@ -189,7 +198,10 @@ async fn pass_on(
         app.events.heard.send_replace(last);
         app.stores.tell(&Notice::Heard);
     }
-    arrived.and(all)?;
+    failed = failed.or(arrived.err());
+    if failed.is_some() {
+        return Ok(failed);
+    }
     crate::crash_point!("relay-before-mark");
     let (ids, now) = (batch.iter().map(|event| event.id).collect::<Vec<_>>(), app.clock.now());
     if name == HOST {
@@ -201,14 +213,14 @@ async fn pass_on(
     }
     crate::crash_point!("relay-after-mark");
     app.metrics.relayed(batch.len());
-    Ok(())
+    Ok(None)
 }
 
-/// What the events bring to whom, and the first failure to find out.
+/// What the events bring to whom, and of which plugins that is not known.
 async fn deliveries_of(
     app: &Arc<App>,
     batch: &[Passing],
-) -> Result<(BTreeMap<String, Vec<NewDelivery>>, Result<(), Failure>), Failure> {
+) -> Result<(BTreeMap<String, Vec<NewDelivery>>, BTreeMap<String, Failure>), Failure> {
     let mut arriving: BTreeMap<String, Vec<NewDelivery>> = BTreeMap::new();
     for known in subscriptions::current(app).await?.iter() {
         let found = batch.iter().filter_map(|event| known.delivery(event));
@@ -217,7 +229,7 @@ async fn deliveries_of(
             arriving.entry(known.row.plugin.clone()).or_default().extend(found);
         }
     }
-    let mut all = Ok(());
+    let mut unknown = BTreeMap::new();
     for plugin in databases(app).await? {
         // What waits in a database that is away hears of the events later; the others do not wait for it.
         let looked = match app.database(&plugin).ready() {
@@ -227,7 +239,7 @@ async fn deliveries_of(
         let types = match looked {
             Ok(types) => types.unwrap_or_default(),
             Err(failure) => {
-                all = all.and(Err(failure));
+                unknown.insert(plugin, failure);
                 continue;
             }
         };
@@ -237,7 +249,7 @@ async fn deliveries_of(
             arriving.entry(plugin).or_default().extend(awaited);
         }
     }
-    Ok((arriving, all))
+    Ok((arriving, unknown))
 }
 
 /// Puts deliveries into their plugins' databases, beside each other: one that is slow or away holds up no other. Gives
@@ -303,14 +315,18 @@ mod tests {
         App::open(settings, clock.clone(), Arc::new(SystemIds::default())).unwrap()
     }
 
-    /// Publishes events and begins a round.
-    async fn round(app: &Arc<App>, ids: &[&str]) -> Relayed {
+    async fn publish(app: &Arc<App>, ids: &[&str]) {
         for id in ids {
             let (event_id, event_key, tenant) = ((*id).to_owned(), (*id).to_owned(), "t".to_owned());
             let (topic, payload) = ("p.made".to_owned(), "1".to_owned());
             let event = Event { event_id, event_key, tenant, topic, subject: None, payload };
             change(app, "p", move |tx| outbox::publish(tx, &event, 0).map(drop)).await.unwrap();
         }
+    }
+
+    /// Publishes events and begins a round.
+    async fn round(app: &Arc<App>, ids: &[&str]) -> Relayed {
+        publish(app, ids).await;
         relay(app, "p").await.unwrap()
     }
 
@@ -320,18 +336,25 @@ mod tests {
         got.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
     }
 
+    /// A host whose database of `q` is away; `file` is put back with [`put_back`].
+    async fn without_q(path: &Path, clock: &Arc<ManualClock>) -> Arc<App> {
+        let app = open(path, clock);
+        assert_eq!(round(&app, &["1"]).await.events, 1);
+        app.close().await;
+        std::fs::rename(path.join("data/q.db"), path.join("q.db")).unwrap();
+        std::fs::write(path.join("data/q.db"), "").unwrap();
+        open(path, clock)
+    }
+
+    fn put_back(path: &Path) {
+        std::fs::rename(path.join("q.db"), path.join("data/q.db")).unwrap();
+    }
+
     #[tokio::test(flavor = "multi_thread")]
     async fn subscriber_whose_database_is_away_holds_up_no_other_and_is_tried_now_and_then() {
         let folder = tempfile::tempdir().unwrap();
         let (path, clock) = (folder.path(), Arc::new(ManualClock::at(0)));
-        let app = open(path, &clock);
-        assert_eq!(round(&app, &["1"]).await.events, 1);
-        app.close().await;
-        let (file, aside) = (path.join("data/q.db"), path.join("q.db"));
-        std::fs::rename(&file, &aside).unwrap();
-        std::fs::write(&file, "").unwrap();
-
-        let app = open(path, &clock);
+        let app = without_q(path, &clock).await;
         let first = round(&app, &["2", "3"]).await;
         assert_eq!((first.events, first.failed.is_some(), first.again), (0, true, Some(1_000)));
         assert_eq!(got(path, "r"), ["1", "2", "3"]);
@@ -345,13 +368,50 @@ mod tests {
         assert_eq!(round(&app, &[]).await.again, Some(3_000));
 
         app.close().await;
-        std::fs::rename(&aside, &file).unwrap();
+        put_back(path);
         let app = open(path, &clock);
         let mended = round(&app, &["5"]).await;
         assert_eq!((mended.events, mended.failed.is_none(), mended.again), (4, true, None));
         for plugin in ["q", "r"] {
             assert_eq!(got(path, plugin), ["1", "2", "3", "4", "5"], "{plugin}");
         }
+        app.close().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn plugin_that_is_back_hears_nothing_new_before_what_it_missed() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, clock) = (folder.path(), Arc::new(ManualClock::at(0)));
+        let app = without_q(path, &clock).await;
+        assert!(round(&app, &["2"]).await.failed.is_some());
+        assert!(app.events.held_up("p").unwrap().behind.contains("q"), "nobody knows what it waits for");
+        put_back(path);
+        assert!(round(&app, &["3"]).await.failed.is_some());
+        assert_eq!(
+            (got(path, "q"), got(path, "r")),
+            (vec!["1".to_owned()], ["1", "2", "3"].map(str::to_owned).to_vec())
+        );
+        clock.advance(1_000);
+        assert_eq!(round(&app, &["4"]).await.events, 3);
+        assert_eq!(got(path, "q"), ["1", "2", "3", "4"]);
+        app.close().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn nothing_goes_before_a_batch_that_could_not_be_noted() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, clock) = (folder.path(), Arc::new(ManualClock::at(0)));
+        let app = open(path, &clock);
+        let host = rusqlite::Connection::open(path.join("data/host.db")).unwrap();
+        host.execute_batch("ALTER TABLE notifications RENAME TO away").unwrap();
+        publish(&app, &["1"]).await;
+        assert!(relay(&app, "p").await.is_err());
+        assert!(app.events.held_up("p").is_none());
+        host.execute_batch("ALTER TABLE away RENAME TO notifications").unwrap();
+        assert_eq!(round(&app, &["2"]).await.events, 2);
+        let mut told = host.prepare("SELECT event_id FROM notifications ORDER BY position").unwrap();
+        let told: Vec<String> = told.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
+        assert_eq!(told, ["1", "2"]);
         app.close().await;
     }
 }

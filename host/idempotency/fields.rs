@@ -85,7 +85,7 @@ impl Found<'_> {
             ValidationErrorKind::AdditionalProperties { unexpected }
             | ValidationErrorKind::UnevaluatedProperties { unexpected } => {
                 let known = self.known(error);
-                for name in unexpected {
+                for name in unexpected.iter().take(MOST) {
                     let near = suggest::hint(name, known.iter().map(String::as_str));
                     self.note(member(at, name), format!("is not known here{near}"));
                 }
