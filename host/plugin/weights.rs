@@ -144,7 +144,7 @@ fn compares(it: &BinaryExpression<'_>) -> u32 {
         BinaryOperator::Equality | BinaryOperator::Inequality if !plain => ROW,
         operator if operator.is_compare() && big => ROW,
         operator if operator.is_compare() && !plain => ROW / 4,
-        BinaryOperator::In | BinaryOperator::Instanceof => MEMBER,
+        BinaryOperator::In | BinaryOperator::Instanceof => ROW / 4,
         _ if is_number(&it.left) && is_number(&it.right) => 0,
         _ => NUMBER,
     }

@@ -74,7 +74,8 @@ fn huge_operands_end_soon_after_the_deadline() {
 #[test]
 fn what_takes_long_in_a_row_ends_soon_after_the_deadline() {
     let digits = "const t: any = '1'.repeat(2e7), a: any = new Float64Array(1); let x: any = 1";
-    let chain = "let o: any = {}; for (let i = 0; i < 2e5; i++) o = Object.create(o)";
+    // Made within the limit on a quick machine, and not on a slow one: some thousand looks along it take no 40 s on either.
+    let chain = "let o: any = {}; for (let i = 0; i < 2e4; i++) o = Object.create(o)";
     let text = "const t = 'x'.repeat(2e7), u: any = 'x'.repeat(2e7 - 1) + 'y'";
     let big = "const b: any = 1n << 65535n; let x: any = 'x', o: any = { [b]: 1 }";
     let many = "let o: any = {}, r: any; for (let i = 0; i < 5e4; i++) o['k' + i] = i";
