@@ -5,12 +5,12 @@
 //! `idempotency`, and last the ways in: `http`, `serve`, `cli`.
 
 #[macro_use]
+mod crash;
 pub mod aside;
 pub mod backoff;
 pub mod clock;
 pub mod codec;
 pub mod config;
-mod crash;
 pub mod cron;
 pub mod failure;
 pub mod ids;
