@@ -209,6 +209,31 @@ pub(crate) fn rows<T>(
     found.map_err(|error| fault(&error))
 }
 
+/// The same, and no more once they pass `bytes`; `size` says how many one is.
+pub(crate) fn rows_up_to<T>(
+    connection: &Connection,
+    sql: &str,
+    params: impl rusqlite::Params,
+    bytes: usize,
+    read: impl Fn(&rusqlite::Row<'_>) -> rusqlite::Result<T>,
+    size: impl Fn(&T) -> usize,
+) -> Result<Vec<T>, StoreError> {
+    let all = || {
+        let mut statement = connection.prepare_cached(sql)?;
+        let mut rows = statement.query(params)?;
+        let (mut found, mut passed) = (Vec::new(), 0);
+        while passed <= bytes
+            && let Some(row) = rows.next()?
+        {
+            let one = read(row)?;
+            passed += size(&one);
+            found.push(one);
+        }
+        Ok(found)
+    };
+    all().map_err(|error| fault(&error))
+}
+
 /// How many steps of SQLite's machine pass between two looks at the clock.
 const STEPS_BETWEEN_LOOKS: i32 = 10_000;
 

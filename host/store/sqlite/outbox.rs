@@ -1,8 +1,8 @@
 //! The outbox: events that commit with the rows of the invocation that published them.
 
-use rusqlite::{Connection, OptionalExtension, Row, params};
+use rusqlite::{OptionalExtension, Row, params};
 
-use super::{StoreError, Tx, fault};
+use super::{StoreError, Tx, fault, rows_up_to};
 use crate::clock::Millis;
 use crate::store::outbox::{Event, Outgoing, Published};
 
@@ -83,21 +83,8 @@ pub fn relayed(tx: &Tx, after: i64, since: Millis, limit: usize, bytes: usize) -
 
 /// Rows in their order, and no more once their payloads pass `bytes`.
 fn some(tx: &Tx, rest: &str, params: &[&dyn rusqlite::ToSql], bytes: usize) -> Result<Vec<Outgoing>, StoreError> {
-    let read = |connection: &Connection| {
-        let sql = format!("{SELECT} WHERE {rest}");
-        let mut statement = connection.prepare_cached(&sql)?;
-        let mut rows = statement.query(params)?;
-        let (mut found, mut size) = (Vec::new(), 0);
-        while size <= bytes
-            && let Some(row) = rows.next()?
-        {
-            let event = outgoing(row)?;
-            size += event.payload.len();
-            found.push(event);
-        }
-        Ok(found)
-    };
-    tx.with(|connection| read(connection).map_err(|error| fault(&error)))
+    let sql = format!("{SELECT} WHERE {rest}");
+    tx.with(|connection| rows_up_to(connection, &sql, params, bytes, outgoing, |event| event.payload.len()))
 }
 
 /// The last row of the outbox, whether it waits or not; 0 where there is none.
@@ -176,6 +163,8 @@ pub fn clear(tx: &Tx, before: Millis, batch: usize) -> Result<usize, StoreError>
 
 #[cfg(test)]
 mod tests {
+    use rusqlite::Connection;
+
     use super::*;
     use crate::store::sqlite::own::HOST_TABLES;
     use crate::store::sqlite::{Access, Shared};

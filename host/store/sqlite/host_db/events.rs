@@ -5,7 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 use super::HostDb;
 use crate::clock::Millis;
 use crate::store::host_db::{Accepted, AcceptedEvent, Incoming, Subscribed};
-use crate::store::sqlite::{StoreError, fault, rows};
+use crate::store::sqlite::{StoreError, fault, rows, rows_up_to};
 
 const SELECT: &str = "SELECT id, event_id, tenant, source, sender_id, type, subject, hash, event, accepted_at, \
                       relayed_at FROM events";
@@ -69,21 +69,9 @@ impl HostDb {
     /// When the database fails.
     pub fn waiting_events(&self, after: i64, limit: usize, bytes: usize) -> Result<Vec<AcceptedEvent>, StoreError> {
         let connection = self.lock()?;
-        let read = || {
-            let sql = format!("{SELECT} WHERE relayed_at IS NULL AND id > ?1 ORDER BY id LIMIT ?2");
-            let mut statement = connection.prepare_cached(&sql)?;
-            let mut rows = statement.query([after, i64::try_from(limit).unwrap_or(i64::MAX)])?;
-            let (mut found, mut size) = (Vec::new(), 0);
-            while size <= bytes
-                && let Some(row) = rows.next()?
-            {
-                let event = accepted(row)?;
-                size += event.incoming.event.len();
-                found.push(event);
-            }
-            Ok(found)
-        };
-        read().map_err(|error| fault(&error))
+        let sql = format!("{SELECT} WHERE relayed_at IS NULL AND id > ?1 ORDER BY id LIMIT ?2");
+        let params = [after, i64::try_from(limit).unwrap_or(i64::MAX)];
+        rows_up_to(&connection, &sql, params, bytes, accepted, |event| event.incoming.event.len())
     }
 
     /// How many events wait for the relay.

@@ -8,7 +8,7 @@ use rusqlite::{OptionalExtension, params};
 use super::HostDb;
 use crate::clock::Millis;
 use crate::store::host_db::{Message, Placed};
-use crate::store::sqlite::{StoreError, fault, rows};
+use crate::store::sqlite::{StoreError, fault, rows, rows_up_to};
 
 /// Events that are remembered as noted until they are relayed; of more, the messages are searched.
 const MOST_NOTED: usize = 1 << 16;
@@ -152,20 +152,9 @@ impl HostDb {
         let mut values: Vec<&dyn rusqlite::ToSql> = vec![&tenant];
         values.extend(topics.iter().map(|topic| topic as &dyn rusqlite::ToSql));
         values.extend([&after as &dyn rusqlite::ToSql, &limit]);
-        let read = || {
-            let mut statement = connection.prepare_cached(&sql)?;
-            let mut rows = statement.query(values.as_slice())?;
-            let (mut found, mut size) = (Vec::new(), 0);
-            while size <= bytes
-                && let Some(row) = rows.next()?
-            {
-                let placed = Placed { position: row.get(0)?, event_id: row.get(1)?, message: row.get(2)? };
-                size += placed.message.len();
-                found.push(placed);
-            }
-            Ok(found)
-        };
-        read().map_err(|error: rusqlite::Error| fault(&error))
+        let placed =
+            |row: &rusqlite::Row<'_>| Ok(Placed { position: row.get(0)?, event_id: row.get(1)?, message: row.get(2)? });
+        rows_up_to(&connection, &sql, values.as_slice(), bytes, placed, |it| it.message.len())
     }
 
     /// The event at a position, where that is still kept.
