@@ -22,9 +22,10 @@ use oxc::allocator::{Allocator, ArenaVec, TakeIn};
 use oxc::ast::ast::{
     Argument, ArrowFunctionBody, ArrowFunctionExpression, AssignmentExpression, AssignmentOperator, AssignmentTarget,
     AssignmentTargetMaybeDefault, BinaryOperator, BindingPattern, CatchClause, ChainElement, Expression,
-    ForInStatement, ForOfStatement, Function, FunctionBody, LogicalOperator, NumberBase, ObjectAssignmentTarget,
-    ObjectPattern, ObjectPropertyKind, Program, PropertyKey, RegExpLiteral, SimpleAssignmentTarget, SpreadElement,
-    Statement, StaticBlock, SwitchCase, UnaryOperator, UpdateOperator, VariableDeclarator,
+    ForInStatement, ForOfStatement, ForStatementLeft, Function, FunctionBody, LogicalOperator, NumberBase,
+    ObjectAssignmentTarget, ObjectPattern, ObjectPropertyKind, Program, PropertyKey, RegExpLiteral,
+    SimpleAssignmentTarget, SpreadElement, Statement, StaticBlock, SwitchCase, UnaryOperator, UpdateOperator,
+    VariableDeclarator,
 };
 use oxc::ast::builder::AstBuilder;
 use oxc::ast_visit::{VisitMut, walk_mut};
@@ -86,6 +87,15 @@ impl<'a> Marker<'a> {
     fn count(&mut self, it: &mut Expression<'a>) {
         let tick = self.tick(it.span());
         self.behind(tick, it);
+    }
+
+    /// What its left side gathers is told apart from what its own parts do.
+    fn visit_for(&mut self, left: &mut ForStatementLeft<'a>, right: &mut Expression<'a>, body: &mut Statement<'a>) {
+        self.visit_for_statement_left(left);
+        let gathers = std::mem::take(&mut self.gathers);
+        self.visit_expression(right);
+        self.visit_statement(body);
+        self.gathers = gathers;
     }
 
     fn look_before(&mut self, it: &mut Expression<'a>) {
@@ -362,19 +372,11 @@ impl<'a> VisitMut<'a> for Marker<'a> {
     }
 
     fn visit_for_in_statement(&mut self, it: &mut ForInStatement<'a>) {
-        self.visit_for_statement_left(&mut it.left);
-        let gathers = std::mem::take(&mut self.gathers);
-        self.visit_expression(&mut it.right);
-        self.visit_statement(&mut it.body);
-        self.gathers = gathers;
+        self.visit_for(&mut it.left, &mut it.right, &mut it.body);
     }
 
     fn visit_for_of_statement(&mut self, it: &mut ForOfStatement<'a>) {
-        self.visit_for_statement_left(&mut it.left);
-        let gathers = std::mem::take(&mut self.gathers);
-        self.visit_expression(&mut it.right);
-        self.visit_statement(&mut it.body);
-        self.gathers = gathers;
+        self.visit_for(&mut it.left, &mut it.right, &mut it.body);
     }
 
     fn visit_statement(&mut self, it: &mut Statement<'a>) {
