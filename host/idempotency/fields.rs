@@ -30,7 +30,12 @@ pub(super) fn quick(schema: &InputSchema, input: &Json) -> Option<usize> {
 
 /// What is wrong with an input, if anything is.
 pub(crate) fn check_input(schema: &InputSchema, input: &Json) -> Option<Failure> {
-    check(schema, input, quick(schema, input).or_else(|| cost(&schema.source, input, WORK)))
+    check_after(schema, input, quick(schema, input))
+}
+
+/// The same, where [`quick`] is known.
+pub(super) fn check_after(schema: &InputSchema, input: &Json, quick: Option<usize>) -> Option<Failure> {
+    check(schema, input, quick.or_else(|| cost(&schema.source, input, WORK)))
 }
 
 /// The same, where it is so much work; `None` where that is too much.

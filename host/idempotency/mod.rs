@@ -138,8 +138,8 @@ async fn keyed(
         None => None,
     };
     let subject = caller.user.as_ref().map(|user| user.subject.as_str());
-    let is_long = is_long || action.input.as_ref().is_some_and(|schema| fields::quick(schema, &input).is_none());
-    let (input_fault, text) = aside(is_long, || checked(&action, &input)).await;
+    let quick = action.input.as_ref().map_or(Some(0), |schema| fields::quick(schema, &input));
+    let (input_fault, text) = aside(is_long || quick.is_none(), || checked(&action, &input, quick)).await;
     let cause: Box<dyn Cause> = match recorded {
         Some(id) => Box::new(HttpCall {
             id,
@@ -186,8 +186,8 @@ async fn keyed(
 
 /// What is wrong with an input, and its text: parsed and written again, so that the engine's JSON reader meets nothing but
 /// what was checked here.
-fn checked(action: &Action, input: &Json) -> (Option<Failure>, String) {
-    let fault = action.input.as_ref().and_then(|schema| check_input(schema, input));
+fn checked(action: &Action, input: &Json, quick: Option<usize>) -> (Option<Failure>, String) {
+    let fault = action.input.as_ref().and_then(|schema| fields::check_after(schema, input, quick));
     (fault, input.to_string())
 }
 
