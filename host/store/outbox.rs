@@ -72,10 +72,10 @@ verbs! { outbox:
     /// When the database fails.
     pub fn count_waiting(tx) -> usize;
 
-    /// Notes that every subscription and listener has these events.
+    /// Notes that every subscription and listener has these events: all that wait from the first to the last.
     ///
     /// # Errors
-    /// When the database fails.
+    /// When the database fails, or others wait among them.
     pub fn mark_relayed(tx, ids: &[i64], now: Millis) -> ();
 
     /// One published event.

@@ -110,7 +110,7 @@ impl HostDb {
         }
     }
 
-    /// Notes that every subscription has these events.
+    /// Notes that every subscription has these events: all that wait from the first to the last.
     ///
     /// # Errors
     /// When the database fails.

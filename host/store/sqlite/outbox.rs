@@ -1,6 +1,6 @@
 //! The outbox: events that commit with the rows of the invocation that published them.
 
-use rusqlite::{OptionalExtension, Row, params};
+use rusqlite::{Connection, OptionalExtension, Row, params};
 
 use super::{StoreError, Tx, fault, rows_up_to};
 use crate::clock::Millis;
@@ -111,19 +111,25 @@ pub fn count_waiting(tx: &Tx) -> Result<usize, StoreError> {
     })
 }
 
-/// Notes that every subscription and listener has these events.
+/// Notes that every subscription and listener has these events: all that wait from the first to the last.
 ///
 /// # Errors
-/// When the database fails.
+/// When the database fails, or others wait among them.
 pub fn mark_relayed(tx: &Tx, ids: &[i64], now: Millis) -> Result<(), StoreError> {
-    tx.with(|connection| {
-        let mark = || {
-            let mut statement =
-                connection.prepare_cached("UPDATE _oncehost_events SET relayed_at = ?2 WHERE id = ?1")?;
-            ids.iter().try_for_each(|id| statement.execute(params![id, now]).map(drop))
-        };
-        mark().map_err(|error| fault(&error))
-    })
+    tx.with(|connection| mark_between(connection, "_oncehost_events", ids, now).map_err(|error| fault(&error)))
+}
+
+/// Notes an instant in all rows that wait for the relay from the first to the last of these, in one go: none but these
+/// wait there, since rows are numbered in the order in which they commit.
+pub(super) fn mark_between(connection: &Connection, table: &str, ids: &[i64], now: Millis) -> rusqlite::Result<()> {
+    let (Some(first), Some(last)) = (ids.first(), ids.last()) else { return Ok(()) };
+    let sql = format!("UPDATE {table} SET relayed_at = ?3 WHERE relayed_at IS NULL AND id BETWEEN ?1 AND ?2");
+    let marked = connection.prepare_cached(&sql)?.execute(params![first, last, now])?;
+    if marked > ids.len() {
+        // What was not passed on must not pass for it.
+        return Err(rusqlite::Error::StatementChangedRows(marked));
+    }
+    Ok(())
 }
 
 /// One published event. Where its plugin chose its key, all are read through from the last one on.
@@ -163,8 +169,6 @@ pub fn clear(tx: &Tx, before: Millis, batch: usize) -> Result<usize, StoreError>
 
 #[cfg(test)]
 mod tests {
-    use rusqlite::Connection;
-
     use super::*;
     use crate::store::sqlite::own::HOST_TABLES;
     use crate::store::sqlite::{Access, Shared};
@@ -209,5 +213,28 @@ mod tests {
             assert_eq!(publish(&tx, &event, 1).unwrap(), Published::Already);
         }
         assert_eq!(waiting(&tx, 0, 9, 99).unwrap().len(), 2);
+    }
+
+    #[test]
+    fn marks_reach_no_event_that_was_not_passed_on() {
+        let folder = tempfile::tempdir().unwrap();
+        let shared = Shared::open(&folder.path().join("p.db"), Access::Write).unwrap();
+        let tx = Tx::begin(&shared).unwrap();
+        for key in ["1", "2", "3", "4"] {
+            publish(&tx, &event(key, key), 0).unwrap();
+        }
+        let waits = |tx: &Tx| waiting(tx, 0, 9, 99).unwrap().iter().map(|event| event.id).collect::<Vec<_>>();
+        assert!(mark_relayed(&tx, &[1, 3], 1).is_err());
+        drop(tx);
+        let tx = Tx::begin(&shared).unwrap();
+        for key in ["1", "2", "3", "4"] {
+            publish(&tx, &event(key, key), 0).unwrap();
+        }
+        mark_relayed(&tx, &[2], 1).unwrap();
+        assert_eq!(waits(&tx), [1, 3, 4]);
+        // What lies between and has its mark keeps it.
+        mark_relayed(&tx, &[1, 3], 2).unwrap();
+        assert_eq!(waits(&tx), [4]);
+        assert_eq!(find(&tx, "2").unwrap().unwrap().relayed_at, Some(1));
     }
 }

@@ -5,6 +5,7 @@ use rusqlite::{Connection, OptionalExtension, Row, TransactionBehavior, params};
 use super::HostDb;
 use crate::clock::Millis;
 use crate::store::host_db::{Accepted, AcceptedEvent, Incoming, Subscribed};
+use crate::store::sqlite::outbox::mark_between;
 use crate::store::sqlite::{StoreError, fault, rows, rows_up_to};
 
 const SELECT: &str = "SELECT id, event_id, tenant, source, sender_id, type, subject, hash, event, accepted_at, \
@@ -84,15 +85,12 @@ impl HostDb {
         count.map(|count| usize::try_from(count).unwrap_or(0)).map_err(|error| fault(&error))
     }
 
-    /// Notes that every subscription has these events.
+    /// Notes that every subscription has these events: all that wait from the first to the last.
     ///
     /// # Errors
     /// When the database fails.
     pub fn mark_events_relayed(&self, ids: &[i64], now: Millis) -> Result<(), StoreError> {
-        self.write(|connection| {
-            let mut statement = connection.prepare_cached("UPDATE events SET relayed_at = ?2 WHERE id = ?1")?;
-            ids.iter().try_for_each(|id| statement.execute(params![id, now]).map(drop))
-        })
+        self.write(|connection| mark_between(connection, "events", ids, now))
     }
 
     /// One accepted event.
