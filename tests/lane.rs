@@ -33,8 +33,32 @@ enum Fake {
     Logged(&'static str, Log),
     /// The same, and then runs its module.
     Run(&'static str, Log),
-    /// The same as `Logged`, and takes longer than a group may last: until the test has let go, and a while.
-    Slow(&'static str, Log, Mutex<(mpsc::Sender<()>, mpsc::Receiver<()>)>),
+    /// The same as `Logged`, and takes until the test lets go.
+    Held(&'static str, Log, Gate),
+    /// The same as `Held`, and takes longer than a group may last.
+    Slow(&'static str, Log, Gate),
+}
+
+/// Says that it runs, and waits until it may go on.
+#[derive(Debug)]
+struct Gate(Mutex<(mpsc::Sender<()>, mpsc::Receiver<()>)>);
+
+impl Gate {
+    /// With who hears of a run, and who lets it go on.
+    fn new() -> (Self, mpsc::Receiver<()>, mpsc::Sender<()>) {
+        let ((runs, running), (go_on, may_go_on)) = (mpsc::channel(), mpsc::channel());
+        (Self(Mutex::new((runs, may_go_on))), running, go_on)
+    }
+
+    fn pass(&self, and_then: Duration) {
+        let gate = self.0.lock().unwrap();
+        gate.0.send(()).unwrap();
+        gate.1.recv().unwrap();
+        if !and_then.is_zero() {
+            // Nothing comes.
+            let _ = gate.1.recv_timeout(and_then);
+        }
+    }
 }
 
 type Log = Arc<Mutex<Vec<&'static str>>>;
@@ -49,11 +73,11 @@ impl Cause for Fake {
             }
             Fake::Slow(name, log, gate) => {
                 log.lock().unwrap().push(name);
-                let gate = gate.lock().unwrap();
-                gate.0.send(()).unwrap();
-                gate.1.recv().unwrap();
-                // Nothing comes.
-                let _ = gate.1.recv_timeout(Duration::from_millis(30));
+                gate.pass(Duration::from_millis(30));
+            }
+            Fake::Held(name, log, gate) => {
+                log.lock().unwrap().push(name);
+                gate.pass(Duration::ZERO);
             }
             Fake::Insert => {
                 tx.execute("INSERT INTO loose (tenant_id, id) VALUES ('dev', lower(hex(randomblob(8))))")?
@@ -145,8 +169,8 @@ fn seen(log: &Log) -> Vec<&'static str> {
 fn call_that_comes_while_a_group_runs_is_served_before_what_is_cut_off() {
     let host = shop();
     let (lane, log) = (host.app.lane("shop"), Log::default());
-    let ((runs, running), (go_on, may_go_on)) = (mpsc::channel(), mpsc::channel());
-    let slow = Fake::Slow("n0", log.clone(), Mutex::new((runs, may_go_on)));
+    let (gate, running, go_on) = Gate::new();
+    let slow = Fake::Slow("n0", log.clone(), gate);
     let mut calls = vec![of("noisy", &host, slow)];
     let logged = |tenant: &str, name| of(tenant, &host, Fake::Logged(name, log.clone()));
     calls.extend(["n1", "n2", "n3"].map(|name| logged("noisy", name)));
@@ -166,6 +190,61 @@ fn call_that_comes_while_a_group_runs_is_served_before_what_is_cut_off() {
     });
     assert!(replies.iter().all(Result::is_ok), "{replies:?}");
     assert_eq!(seen(&log), ["n0", "q", "n1", "n2", "n3"]);
+}
+
+/// Makes a call and, while it runs, another one that comes in then; gives their replies.
+fn joined(
+    host: &Host,
+    first: Fake,
+    second: Fake,
+    running: &mpsc::Receiver<()>,
+    go_on: impl FnOnce(),
+) -> (Reply, Reply) {
+    let lane = host.app.lane("shop");
+    let (first, second) = (of("dev", host, first), of("dev", host, second));
+    host.block_on(async {
+        let mut first: [Call; 1] = [Box::pin(lane.invoke(first, Kind::Write, None))];
+        queue(&mut first).await;
+        running.recv().unwrap();
+        let mut second: [Call; 1] = [Box::pin(lane.invoke(second, Kind::Write, None))];
+        queue(&mut second).await;
+        go_on();
+        let ([first], [second]) = (first, second);
+        (first.await, second.await)
+    })
+}
+
+#[test]
+fn call_that_comes_while_a_group_runs_shares_its_commit() {
+    let host = shop();
+    for round in 0.. {
+        let (log, (gate, running, go_on)) = (Log::default(), Gate::new());
+        let before = host.commits();
+        let (first, second) = (Fake::Held("a", log.clone(), gate), Fake::Logged("b", log.clone()));
+        let replies = joined(&host, first, second, &running, || go_on.send(()).unwrap());
+        assert!(replies.0.is_ok() && replies.1.is_ok(), "{replies:?}");
+        assert_eq!(seen(&log), ["a", "b"]);
+        let after = host.commits();
+        assert_eq!(after.1, before.1 + 2.0);
+        if after.0 == before.0 + 1.0 {
+            break;
+        }
+        // On a busy machine it may have run for as long as a group may.
+        assert!(round < 50, "never together");
+    }
+}
+
+#[test]
+fn group_that_is_lost_with_a_call_that_came_later_runs_again_without_it() {
+    let host = shop();
+    let (log, (gate, running, go_on)) = (Log::default(), Gate::new());
+    let go_on_twice = || {
+        go_on.send(()).unwrap();
+        go_on.send(()).unwrap();
+    };
+    let (first, second) = joined(&host, Fake::Held("a", log.clone(), gate), Fake::Rollback, &running, go_on_twice);
+    assert!(first.is_ok() && second.is_err(), "{first:?} {second:?}");
+    assert!(!seen(&log).is_empty() && seen(&log).iter().all(|name| *name == "a"));
 }
 
 #[test]

@@ -1,5 +1,5 @@
-//! Group commit: what is queued runs in one transaction, in which each invocation can be undone, and one commit makes all
-//! of it durable before the first reply leaves.
+//! Group commit: what is queued, and what comes in while that runs, runs in one transaction, in which each invocation can be
+//! undone, and one commit makes all of it durable before the first reply leaves.
 //!
 //! Some errors roll back the *whole* transaction (a full disk, an I/O error), and some only show at the commit. Nobody
 //! has been answered by then, so the others run again, each alone, and the culprit gets the error.
@@ -23,9 +23,19 @@ use crate::workflow::Wakes;
 /// When a group that is still running takes no further member, so that the first does not wait long for the last.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// Does one invocation of a group, the one at this place, in the transaction that is open. Breaks the group off where it
-/// is to take no further member.
-pub(super) type Run<'a> = &'a mut dyn FnMut(usize, &Invocation, &Tx) -> ControlFlow<Reply, Reply>;
+/// For how long a group that runs takes in what comes meanwhile: to share its commit is worth about as much waiting as that
+/// takes.
+const GROWS: Duration = Duration::from_millis(5);
+
+/// Who does a group's work.
+pub(super) trait Hand {
+    /// Does one invocation of the group, the one at this place, in the transaction that is open. Breaks the group off where
+    /// it is to take no further member.
+    fn run(&mut self, index: usize, invocation: &Invocation, tx: &Tx) -> ControlFlow<Reply, Reply>;
+
+    /// What came in meanwhile and goes with the `present` members of the group: its places are the next ones.
+    fn more(&mut self, present: usize) -> Vec<Arc<Invocation>>;
+}
 
 /// The watchdog took the transaction away: nothing here belongs to this thread any more.
 pub(super) struct Parted;
@@ -86,15 +96,16 @@ impl Turn {
     }
 }
 
-/// Runs `invocations`, or the first of them, as one group and gives a reply for each whose fate is decided, all of it
-/// on disk. `again` says that a group was lost and this one runs alone: a failed commit is then not tried once more.
+/// Runs `invocations`, or the first of them, as one group, and puts behind them what comes in meanwhile; gives a reply for
+/// each whose fate is decided, all of it on disk. `again` says that a group was lost and this one runs alone: it takes in
+/// nothing, and a failed commit is not tried once more.
 pub(super) fn commit_together(
     desk: &Desk,
-    invocations: &[Arc<Invocation>],
+    invocations: &mut Vec<Arc<Invocation>>,
     again: bool,
-    run: Run<'_>,
+    hand: &mut dyn Hand,
 ) -> Result<Turn, Parted> {
-    match persist(desk, invocations, run) {
+    match persist(desk, invocations, again, hand) {
         Ok(ran) => Ok(Turn { replies: ran.replies, alone: ran.left, commit: ran.commit, shut: None }),
         Err(Lost::Parted) => Err(Parted),
         Err(Lost::Begin(error)) => {
@@ -140,11 +151,11 @@ fn after_failed_commit(desk: &Desk, invocations: &[Arc<Invocation>], again: bool
 }
 
 /// Attempts it until it does not run into another transaction.
-fn persist(desk: &Desk, invocations: &[Arc<Invocation>], run: Run<'_>) -> Result<Ran, Lost> {
+fn persist(desk: &Desk, invocations: &mut Vec<Arc<Invocation>>, alone: bool, hand: &mut dyn Hand) -> Result<Ran, Lost> {
     let mut tries = Tries::new(&desk.turn);
     loop {
         let tx = if tries.again() { desk.shared.begin_again() } else { desk.shared.begin() };
-        let attempted = attempt(desk, &tx.map_err(Lost::Begin)?, invocations, run);
+        let attempted = attempt(desk, &tx.map_err(Lost::Begin)?, invocations, alone, hand);
         if !matches!(attempted, Err(Lost::Again)) {
             return attempted;
         }
@@ -167,17 +178,29 @@ struct Ran {
     commit: Duration,
 }
 
-fn attempt(desk: &Desk, tx: &Tx, invocations: &[Arc<Invocation>], run: Run<'_>) -> Result<Ran, Lost> {
+fn attempt(
+    desk: &Desk,
+    tx: &Tx,
+    invocations: &mut Vec<Arc<Invocation>>,
+    alone: bool,
+    hand: &mut dyn Hand,
+) -> Result<Ran, Lost> {
     let ready = gather(tx, invocations)?;
     let started = Instant::now();
     let mut replies = Vec::with_capacity(invocations.len());
     let mut passed = 0;
-    for (index, invocation) in invocations.iter().enumerate() {
+    let grows = !alone && !desk.shared.has_rivals();
+    loop {
+        let index = passed;
+        if index == invocations.len() && grows && started.elapsed() < GROWS {
+            invocations.extend(hand.more(index));
+        }
+        let Some(invocation) = invocations.get(index) else { break };
         passed = index + 1;
         if !ready.get(index).copied().unwrap_or(true) {
             continue;
         }
-        let ran = run(index, invocation, tx);
+        let ran = hand.run(index, invocation, tx);
         let last = ran.is_break();
         let (ControlFlow::Break(reply) | ControlFlow::Continue(reply)) = ran;
         match tx.fate() {

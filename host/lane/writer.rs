@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
-use super::group::{Parted, commit_together};
+use super::group::{Hand, Parted, commit_together};
 use super::kept::KeptEngines;
 use super::queue::{Queue, Taken};
 use super::watchdog::Desk;
@@ -99,11 +99,8 @@ impl Writer {
                 Work::Exclusive(work) => work(&desk.shared),
                 Work::Invoke(job) => {
                     called = Some(Instant::now());
-                    let most = desk.shared.most_in_a_group(self.lane.talks()).min(GROUP);
-                    let more = self.queue.take_more(most.saturating_sub(1), |work| matches!(work, Work::Invoke(_)));
-                    in_company = !more.is_empty();
-                    let jobs = std::iter::once(job).chain(more.into_iter().filter_map(Work::job)).collect();
-                    self.serve(&desk, jobs)?;
+                    let jobs = std::iter::once(job).chain(self.more(&desk, 1)).collect();
+                    in_company = self.serve(&desk, jobs)?;
                 }
             }
         }
@@ -113,24 +110,32 @@ impl Writer {
         Ok(())
     }
 
-    /// Runs jobs in a group; what has not run then goes back to the queue, but for those that must run alone. A job leaves
-    /// the backlog as soon as its fate is decided, so that whoever takes over never runs it again.
-    fn serve(&mut self, desk: &Arc<Desk>, jobs: Vec<Job>) -> Result<(), Parted> {
+    /// What waits and may go with the `present` members of a group.
+    fn more(&self, desk: &Desk, present: usize) -> impl Iterator<Item = Job> {
+        let most = desk.shared.most_in_a_group(self.lane.talks()).min(GROUP);
+        let more = self.queue.take_more(most.saturating_sub(present), |work| matches!(work, Work::Invoke(_)));
+        more.into_iter().filter_map(Work::job)
+    }
+
+    /// Runs jobs in a group, and with them what comes in meanwhile; what has not run then goes back to the queue, but for
+    /// those that must run alone. A job leaves the backlog as soon as its fate is decided, so that whoever takes over never
+    /// runs it again. Gives whether there were several.
+    fn serve(&mut self, desk: &Arc<Desk>, jobs: Vec<Job>) -> Result<bool, Parted> {
         *lock(&desk.backlog) = jobs;
         let mut alone = 0_usize;
+        let mut several = false;
         loop {
-            let group: Vec<Arc<Invocation>> = {
+            let mut group: Vec<Arc<Invocation>> = {
                 let backlog = lock(&desk.backlog);
                 let size = if alone > 0 { 1 } else { backlog.len() };
                 backlog.iter().take(size).map(|job| job.invocation.clone()).collect()
             };
             if group.is_empty() {
-                return Ok(());
+                return Ok(several);
             }
             self.used.clear();
-            let mut turn = commit_together(desk, &group, alone > 0, &mut |index, invocation, tx| {
-                self.run(desk, index, invocation, tx)
-            })?;
+            let mut turn = commit_together(desk, &mut group, alone > 0, &mut AtDesk { writer: self, desk })?;
+            several |= group.len() > 1;
             crate::crash_point!("before-replies");
             alone = alone.saturating_sub(1) + turn.alone;
             let wakes = turn.wakes();
@@ -250,6 +255,25 @@ impl Writer {
             door.queue = None;
         }
         true
+    }
+}
+
+/// A writer at its desk.
+struct AtDesk<'a> {
+    writer: &'a mut Writer,
+    desk: &'a Desk,
+}
+
+impl Hand for AtDesk<'_> {
+    fn run(&mut self, index: usize, invocation: &Invocation, tx: &Tx) -> ControlFlow<Reply, Reply> {
+        self.writer.run(self.desk, index, invocation, tx)
+    }
+
+    fn more(&mut self, present: usize) -> Vec<Arc<Invocation>> {
+        let jobs: Vec<Job> = self.writer.more(self.desk, present).collect();
+        let invocations = jobs.iter().map(|job| job.invocation.clone()).collect();
+        lock(&self.desk.backlog).extend(jobs);
+        invocations
     }
 }
 

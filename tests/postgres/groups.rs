@@ -5,7 +5,7 @@ use std::sync::Barrier;
 use oncehost::config::Store;
 use serde_json::{Value as Json, json};
 
-use crate::support::host::{Answer, Host, answer, ureq_agent};
+use crate::support::host::{Answer, Host};
 use crate::support::postgres;
 use crate::support::scenario::files;
 
@@ -67,16 +67,6 @@ fn at_once(calls: usize, call: impl Fn(usize) -> Answer + Sync) -> Vec<Answer> {
     })
 }
 
-/// Commits, and the invocations that they were of.
-fn groups(host: &Host) -> (f64, f64) {
-    let told = answer(ureq_agent().get(format!("{}/metrics", host.url)).call().unwrap()).body;
-    let of = |name: &str| {
-        let line = told.lines().find(|line| line.starts_with(&format!("oncehost_commit_group_size_{name}{{")));
-        line.and_then(|line| line.rsplit(' ').next()).map_or(0.0, |number| number.parse().unwrap())
-    };
-    (of("count"), of("sum"))
-}
-
 fn told(answer: &Answer) -> Json {
     if answer.status == 200 { answer.data() } else { json!(answer.error()) }
 }
@@ -90,7 +80,7 @@ fn calls_that_come_at_once_share_commits() {
             host.post("crowd", "put", &code, &json!({ "code": code }).to_string())
         });
         assert!(answers.iter().all(|answer| answer.data()["created"] == true));
-        let (commits, invocations) = groups(&host);
+        let (commits, invocations) = host.commits();
         if commits < invocations {
             break;
         }

@@ -189,6 +189,17 @@ impl Host {
         answer(request.send(call.body).unwrap())
     }
 
+    /// Commits of all plugins' calls, and the invocations that they were of.
+    pub fn commits(&self) -> (f64, f64) {
+        let told = answer(ureq_agent().get(format!("{}/metrics", self.url)).call().unwrap()).body;
+        let of = |name: &str| {
+            let name = format!("oncehost_commit_group_size_{name}{{");
+            let lines = told.lines().filter(|line| line.starts_with(&name));
+            lines.filter_map(|line| line.rsplit(' ').next()?.parse::<f64>().ok()).sum()
+        };
+        (of("count"), of("sum"))
+    }
+
     /// Has events and workflows go as far as they can at this moment.
     pub fn drain(&self) {
         // What one of them ends may be what the other waits for.
