@@ -11,7 +11,7 @@ use super::passing::Passing;
 use super::rounds::AGAIN;
 use super::{HOST, Round, awaited, blocking, change, change_beside_others, databases, look, subscriptions};
 use crate::app::App;
-use crate::clock::Millis;
+use crate::clock::{Millis, millis};
 use crate::failure::{Code, Failure};
 use crate::store::deliveries::{self, NewDelivery};
 use crate::store::host_db::Message;
@@ -68,30 +68,47 @@ pub(super) struct HeldUp {
     after: i64,
     /// Plugins that did not get all up to there: they get nothing from behind it.
     behind: BTreeSet<String>,
-    /// Passes from the beginning that failed, one after the other, and when the next one is due.
+    /// The pass through it that is under way.
+    pass: Option<Pass>,
+    /// Passes that failed, one after the other, and when the next one is due.
     times: u32,
     again: Millis,
 }
 
+/// A pass through all that waits, from the beginning.
+#[derive(Clone, Debug, Default)]
+struct Pass {
+    /// The last row that it left waiting.
+    after: i64,
+    /// As above, in this pass.
+    behind: BTreeSet<String>,
+}
+
+impl HeldUp {
+    /// Whether a pass is under way or due, also where the clock was set back.
+    fn is_due(&self, now: Millis) -> bool {
+        let longest = i64::try_from(AGAIN.max_ms).unwrap_or(i64::MAX);
+        self.times > 0 && (self.pass.is_some() || !(1..=longest).contains(&(self.again - now)))
+    }
+
+    fn try_again(&mut self, now: Millis) {
+        self.times += 1;
+        self.again = super::after(now, AGAIN.pause(self.times, 1.0).unwrap_or_default());
+    }
+}
+
 /// Relays what waits in one database, in its order. Where a subscriber cannot take an event, the event goes to the others
-/// and keeps waiting, and with it what this subscriber would hear after it. Until that is tried again, rounds begin behind
-/// it, so that the others hear what comes, however much waits.
+/// and keeps waiting, and with it what this subscriber would hear after it. That is tried again now and then, a part in
+/// each round; rounds begin behind it, so that the others hear what comes, however much waits.
 ///
 /// # Errors
 /// When the database, or what all events rest on, fails.
 pub(super) async fn relay(app: &Arc<App>, name: &str) -> Result<Relayed, Failure> {
     let _turn = app.events.turn(Round::Relay, name).await;
     let Some(_alone) = alone(app, name).await? else { return Ok(Relayed::default()) };
-    let (begun, now) = (Instant::now(), app.clock.now());
-    let held = app.events.held_up(name);
-    // Also where the clock was set back.
-    let longest = i64::try_from(AGAIN.max_ms).unwrap_or(i64::MAX);
-    let from_start = held.as_ref().is_none_or(|held| !(1..=longest).contains(&(held.again - now)));
-    let mut held = held.unwrap_or_default();
-    if from_start {
-        held = HeldUp { times: held.times, ..HeldUp::default() };
-    }
+    let mut held = app.events.held_up(name).unwrap_or_default();
     let mut round = Relayed::default();
+    let begun = Instant::now();
     loop {
         let (batch, newest) = waiting(app, name, held.after).await?;
         let Some(last) = batch.last() else { break };
@@ -109,18 +126,55 @@ pub(super) async fn relay(app: &Arc<App>, name: &str) -> Result<Relayed, Failure
             break;
         }
     }
-    if from_start && let Some(failure) = &round.failed {
-        held.times += 1;
-        held.again = super::after(app.clock.now(), AGAIN.pause(held.times, 1.0).unwrap_or_default());
+    if held.times == 0
+        && let Some(failure) = &round.failed
+    {
+        held.try_again(app.clock.now());
         // Once, not each time.
-        if held.times == 1 {
-            tracing::warn!(database = name, "a subscriber cannot take events, which is tried again: {failure}");
+        tracing::warn!(database = name, "a subscriber cannot take events, which is tried again: {failure}");
+    }
+    let now = app.clock.now();
+    if held.is_due(now) && through(app, name, &mut held, &mut round).await? {
+        held = HeldUp::default();
+        round.failed = None;
+    }
+    round.again = (held.times > 0).then(|| if held.pass.is_some() { now } else { held.again });
+    app.events.hold_up(name, Some(held).filter(|held| held.times > 0));
+    Ok(round)
+}
+
+/// Goes on with the pass through what waits, or begins one; gives whether all have all of it now.
+async fn through(app: &Arc<App>, name: &str, held: &mut HeldUp, round: &mut Relayed) -> Result<bool, Failure> {
+    let (begun, shared) = (Instant::now(), app.database(name).is_shared());
+    let kept = app.clock.now().saturating_sub(millis(app.settings.notifications_kept));
+    let mut pass = held.pass.take().unwrap_or_default();
+    loop {
+        let (mut batch, newest) = waiting(app, name, pass.after).await?;
+        batch.retain(|event| event.id <= held.after);
+        let Some(last) = batch.last().map(|event| event.id) else {
+            held.behind = pass.behind;
+            break;
+        };
+        // Those were told before. Of a server's some may have come since, but hardly any so late.
+        batch.iter_mut().filter(|event| !shared || event.at < kept).for_each(|event| event.message = None);
+        match pass_on(app, name, &batch, newest, &mut pass.behind).await? {
+            None => round.events += batch.len(),
+            Some(failure) => {
+                pass.after = last;
+                round.failed.get_or_insert(failure);
+                // Whoever did not get all of it gets no more in this pass. A server may have what nobody got yet.
+                if !shared && pass.behind.is_superset(&held.behind) {
+                    break;
+                }
+            }
+        }
+        if begun.elapsed() > app.settings.lease / ROUNDS {
+            held.pass = Some(pass);
+            return Ok(false);
         }
     }
-    let held = Some(held).filter(|_| !from_start || round.failed.is_some());
-    round.again = held.as_ref().map(|held| held.again);
-    app.events.hold_up(name, held);
-    Ok(round)
+    held.try_again(app.clock.now());
+    Ok(held.behind.is_empty())
 }
 
 /// Waits until no other host relays from this database: what two took from it at a time would arrive in any order.
@@ -311,7 +365,8 @@ mod tests {
             std::fs::create_dir_all(path.parent().unwrap()).unwrap();
             std::fs::write(path, text).unwrap();
         }
-        let settings = Settings { plugins, data, dev: true, ..Settings::default() };
+        // A round takes one batch.
+        let settings = Settings { plugins, data, dev: true, lease: Duration::ZERO, ..Settings::default() };
         App::open(settings, clock.clone(), Arc::new(SystemIds::default())).unwrap()
     }
 
@@ -394,6 +449,31 @@ mod tests {
         clock.advance(1_000);
         assert_eq!(round(&app, &["4"]).await.events, 3);
         assert_eq!(got(path, "q"), ["1", "2", "3", "4"]);
+        app.close().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread")]
+    async fn new_events_do_not_wait_until_all_that_waits_was_gone_through_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let (path, clock) = (folder.path(), Arc::new(ManualClock::at(0)));
+        let app = without_q(path, &clock).await;
+        let mut ids: Vec<String> = (1..=3 * BATCH).map(|id| id.to_string()).collect();
+        publish(&app, &ids.iter().skip(1).map(String::as_str).collect::<Vec<_>>()).await;
+        for _ in 0..3 {
+            assert!(relay(&app, "p").await.unwrap().failed.is_some());
+        }
+        clock.advance(1_000);
+        assert_eq!(round(&app, &["while q is away"]).await.again, Some(3_000));
+        ids.push("while q is away".to_owned());
+        assert_eq!(got(path, "r"), ids);
+        put_back(path);
+        clock.advance(2_000);
+        let first = round(&app, &["while q is served"]).await;
+        ids.push("while q is served".to_owned());
+        assert_eq!((first.events, first.again), (BATCH, Some(3_000)));
+        assert_eq!((got(path, "q").len(), got(path, "r")), (1 + BATCH, ids.clone()));
+        while relay(&app, "p").await.unwrap().again.is_some() {}
+        assert_eq!(got(path, "q"), ids);
         app.close().await;
     }
 
