@@ -11,7 +11,7 @@ use serde_json::{Value as Json, json};
 use super::door::{self, RequestId};
 use super::problem::Problem;
 use super::{Shared, body, reply};
-use crate::aside::{LONG, aside};
+use crate::aside::{ANYBODY, LONG, aside};
 use crate::auth::scope::EVENTS_WRITE;
 use crate::events::cloudevent::CloudEvent;
 use crate::events::ingest::{self, Receipt};
@@ -38,7 +38,7 @@ pub(super) async fn accept(
 async fn run(shared: &Shared, id: &RequestId, headers: &HeaderMap, body: Body) -> Result<Response<Body>, Failure> {
     let mode = mode(headers)?;
     let bytes = body::read(headers, body, shared.app.settings.body_limit).await?;
-    let events = aside(bytes.len() > LONG, || match mode {
+    let events = aside(bytes.len() > LONG, ANYBODY, || match mode {
         Mode::Structured => Ok(vec![Ok(CloudEvent::structured(&bytes)?)]),
         Mode::Batch => CloudEvent::batch(&bytes),
         Mode::Binary { content_type } => {

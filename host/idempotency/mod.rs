@@ -7,7 +7,7 @@ use std::time::{Duration, Instant};
 use serde_json::{Value as Json, json};
 
 use crate::app::App;
-use crate::aside::{LONG, aside};
+use crate::aside::{ANYBODY, LONG, aside};
 use crate::bindings::Scope;
 use crate::clock::{Millis, millis};
 use crate::failure::{Code, Failure};
@@ -90,7 +90,7 @@ async fn admit(
     caller: impl Future<Output = Result<Caller, Failure>>,
 ) -> Result<Admitted, Failure> {
     let is_long = request.body.len() > LONG;
-    let input = aside(is_long, || request::parse(&request.body)).await?;
+    let input = aside(is_long, ANYBODY, || request::parse(&request.body)).await?;
     let caller = caller.await?;
     let (plugin, action) = find(app, &request.plugin, &request.action)?;
     caller.need(&format!("invoke:{}", plugin.id))?;
@@ -137,13 +137,13 @@ async fn keyed(
         Some(id) => Some(app.in_flight.wait(id, app.settings.key_wait, metrics).await?),
         None => None,
     };
-    let subject = caller.user.as_ref().map(|user| user.subject.as_str());
+    let (tenant, subject) = (&caller.tenant, caller.user.as_ref().map(|user| user.subject.as_str()));
     let quick = action.input.as_ref().map_or(Some(0), |schema| fields::quick(schema, &input));
-    let (input_fault, text) = aside(is_long || quick.is_none(), || checked(&action, &input, quick)).await;
+    let (input_fault, text) = aside(is_long || quick.is_none(), tenant, || checked(&action, &input, quick)).await;
     let cause: Box<dyn Cause> = match recorded {
         Some(id) => Box::new(HttpCall {
             id,
-            fingerprint: aside(is_long, || Fingerprint::new(&input, &action.transient, subject)).await,
+            fingerprint: aside(is_long, tenant, || Fingerprint::new(&input, &action.transient, subject)).await,
             transient: action.transient.clone(),
             subject: subject.map(str::to_owned),
             input,
