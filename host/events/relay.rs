@@ -239,19 +239,14 @@ async fn pass_on(
     // A backup that is taken from here on has the event where it came from, or where it went, or in both.
     let _passing = app.passing.read().await;
     let plugins: BTreeSet<String> = arriving.keys().cloned().collect();
-    let (there, arrived) = arrive(app, arriving).await;
+    // Who listens does not wait for subscribers that are busy.
+    let (told, (there, arrived)) = tokio::join!(tell(app, name, batch, newest), arrive(app, arriving));
     behind.extend(plugins.difference(&there).cloned());
     for plugin in plugins {
         app.events.arrived.nudge(&plugin);
         app.stores.tell(&Notice::Arrived(plugin));
     }
-    let messages: Vec<Message> = batch.iter().filter_map(|event| event.message.clone()).collect();
-    if !messages.is_empty() {
-        let (db, now, plugin) = (app.host_db.clone(), app.clock.now(), name.to_owned());
-        let last = blocking(move || db.note(&plugin, newest, &messages, now)).await??;
-        app.events.heard.send_replace(last);
-        app.stores.tell(&Notice::Heard);
-    }
+    told?;
     failed = failed.or(arrived.err());
     if failed.is_some() {
         return Ok(failed);
@@ -268,6 +263,19 @@ async fn pass_on(
     crate::crash_point!("relay-after-mark");
     app.metrics.relayed(batch.len());
     Ok(None)
+}
+
+/// Has browsers hear of events.
+async fn tell(app: &Arc<App>, name: &str, batch: &[Passing], newest: i64) -> Result<(), Failure> {
+    let messages: Vec<Message> = batch.iter().filter_map(|event| event.message.clone()).collect();
+    if messages.is_empty() {
+        return Ok(());
+    }
+    let (db, now, plugin) = (app.host_db.clone(), app.clock.now(), name.to_owned());
+    let last = blocking(move || db.note(&plugin, newest, &messages, now)).await??;
+    app.events.heard.send_replace(last);
+    app.stores.tell(&Notice::Heard);
+    Ok(())
 }
 
 /// What the events bring to whom, and of which plugins that is not known.
@@ -335,163 +343,4 @@ async fn arrive(
 }
 
 #[cfg(test)]
-mod tests {
-    use std::path::Path;
-
-    use super::*;
-    use crate::clock::ManualClock;
-    use crate::config::Settings;
-    use crate::ids::SystemIds;
-    use crate::store::outbox::Event;
-
-    const QUIET: [(&str, &str); 5] = [
-        ("p/plugin.json", r#"{ "id": "p", "version": "1.0.0", "permissions": ["notify:publish"] }"#),
-        (
-            "q/plugin.json",
-            r#"{ "id": "q", "version": "1.0.0", "permissions": ["events:p.made"], "subscriptions": [{ "type": "p.made", "handler": "events/got" }] }"#,
-        ),
-        ("q/events/got.ts", "export function handle() {}"),
-        (
-            "r/plugin.json",
-            r#"{ "id": "r", "version": "1.0.0", "permissions": ["events:p.made"], "subscriptions": [{ "type": "p.made", "handler": "events/got" }] }"#,
-        ),
-        ("r/events/got.ts", "export function handle() {}"),
-    ];
-
-    fn open(folder: &Path, clock: &Arc<ManualClock>) -> Arc<App> {
-        let (plugins, data) = (folder.join("plugins"), folder.join("data"));
-        for (path, text) in QUIET {
-            let path = plugins.join(path);
-            std::fs::create_dir_all(path.parent().unwrap()).unwrap();
-            std::fs::write(path, text).unwrap();
-        }
-        // A round takes one batch.
-        let settings = Settings { plugins, data, dev: true, lease: Duration::ZERO, ..Settings::default() };
-        App::open(settings, clock.clone(), Arc::new(SystemIds::default())).unwrap()
-    }
-
-    async fn publish(app: &Arc<App>, ids: &[&str]) {
-        for id in ids {
-            let (event_id, event_key, tenant) = ((*id).to_owned(), (*id).to_owned(), "t".to_owned());
-            let (topic, payload) = ("p.made".to_owned(), "1".to_owned());
-            let event = Event { event_id, event_key, tenant, topic, subject: None, payload };
-            change(app, "p", move |tx| outbox::publish(tx, &event, 0).map(drop)).await.unwrap();
-        }
-    }
-
-    /// Publishes events and begins a round.
-    async fn round(app: &Arc<App>, ids: &[&str]) -> Relayed {
-        publish(app, ids).await;
-        relay(app, "p").await.unwrap()
-    }
-
-    fn got(folder: &Path, plugin: &str) -> Vec<String> {
-        let database = rusqlite::Connection::open(folder.join("data").join(plugin).with_extension("db")).unwrap();
-        let mut got = database.prepare("SELECT event_id FROM _oncehost_deliveries ORDER BY id").unwrap();
-        got.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
-    }
-
-    /// A host whose database of `q` is away; `file` is put back with [`put_back`].
-    async fn without_q(path: &Path, clock: &Arc<ManualClock>) -> Arc<App> {
-        let app = open(path, clock);
-        assert_eq!(round(&app, &["1"]).await.events, 1);
-        app.close().await;
-        std::fs::rename(path.join("data/q.db"), path.join("q.db")).unwrap();
-        std::fs::write(path.join("data/q.db"), "").unwrap();
-        open(path, clock)
-    }
-
-    fn put_back(path: &Path) {
-        std::fs::rename(path.join("q.db"), path.join("data/q.db")).unwrap();
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn subscriber_whose_database_is_away_holds_up_no_other_and_is_tried_now_and_then() {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, clock) = (folder.path(), Arc::new(ManualClock::at(0)));
-        let app = without_q(path, &clock).await;
-        let first = round(&app, &["2", "3"]).await;
-        assert_eq!((first.events, first.failed.is_some(), first.again), (0, true, Some(1_000)));
-        assert_eq!(got(path, "r"), ["1", "2", "3"]);
-        let second = round(&app, &["4"]).await;
-        assert_eq!((second.failed.is_some(), second.again), (true, Some(1_000)));
-        assert_eq!(got(path, "r"), ["1", "2", "3", "4"]);
-        // What waits is not gone through again before it is time.
-        let third = round(&app, &[]).await;
-        assert_eq!((third.failed.is_some(), third.again), (false, Some(1_000)));
-        clock.advance(1_000);
-        assert_eq!(round(&app, &[]).await.again, Some(3_000));
-
-        app.close().await;
-        put_back(path);
-        let app = open(path, &clock);
-        let mended = round(&app, &["5"]).await;
-        assert_eq!((mended.events, mended.failed.is_none(), mended.again), (4, true, None));
-        for plugin in ["q", "r"] {
-            assert_eq!(got(path, plugin), ["1", "2", "3", "4", "5"], "{plugin}");
-        }
-        app.close().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn plugin_that_is_back_hears_nothing_new_before_what_it_missed() {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, clock) = (folder.path(), Arc::new(ManualClock::at(0)));
-        let app = without_q(path, &clock).await;
-        assert!(round(&app, &["2"]).await.failed.is_some());
-        assert!(app.events.held_up("p").unwrap().behind.contains("q"), "nobody knows what it waits for");
-        put_back(path);
-        assert!(round(&app, &["3"]).await.failed.is_some());
-        assert_eq!(
-            (got(path, "q"), got(path, "r")),
-            (vec!["1".to_owned()], ["1", "2", "3"].map(str::to_owned).to_vec())
-        );
-        clock.advance(1_000);
-        assert_eq!(round(&app, &["4"]).await.events, 3);
-        assert_eq!(got(path, "q"), ["1", "2", "3", "4"]);
-        app.close().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn new_events_do_not_wait_until_all_that_waits_was_gone_through_again() {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, clock) = (folder.path(), Arc::new(ManualClock::at(0)));
-        let app = without_q(path, &clock).await;
-        let mut ids: Vec<String> = (1..=3 * BATCH).map(|id| id.to_string()).collect();
-        publish(&app, &ids.iter().skip(1).map(String::as_str).collect::<Vec<_>>()).await;
-        for _ in 0..3 {
-            assert!(relay(&app, "p").await.unwrap().failed.is_some());
-        }
-        clock.advance(1_000);
-        assert_eq!(round(&app, &["while q is away"]).await.again, Some(3_000));
-        ids.push("while q is away".to_owned());
-        assert_eq!(got(path, "r"), ids);
-        put_back(path);
-        clock.advance(2_000);
-        let first = round(&app, &["while q is served"]).await;
-        ids.push("while q is served".to_owned());
-        assert_eq!((first.events, first.again), (BATCH, Some(3_000)));
-        assert_eq!((got(path, "q").len(), got(path, "r")), (1 + BATCH, ids.clone()));
-        while relay(&app, "p").await.unwrap().again.is_some() {}
-        assert_eq!(got(path, "q"), ids);
-        app.close().await;
-    }
-
-    #[tokio::test(flavor = "multi_thread")]
-    async fn nothing_goes_before_a_batch_that_could_not_be_noted() {
-        let folder = tempfile::tempdir().unwrap();
-        let (path, clock) = (folder.path(), Arc::new(ManualClock::at(0)));
-        let app = open(path, &clock);
-        let host = rusqlite::Connection::open(path.join("data/host.db")).unwrap();
-        host.execute_batch("ALTER TABLE notifications RENAME TO away").unwrap();
-        publish(&app, &["1"]).await;
-        assert!(relay(&app, "p").await.is_err());
-        assert!(app.events.held_up("p").is_none());
-        host.execute_batch("ALTER TABLE away RENAME TO notifications").unwrap();
-        assert_eq!(round(&app, &["2"]).await.events, 2);
-        let mut told = host.prepare("SELECT event_id FROM notifications ORDER BY position").unwrap();
-        let told: Vec<String> = told.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
-        assert_eq!(told, ["1", "2"]);
-        app.close().await;
-    }
-}
+mod tests;
