@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::path::{Path, PathBuf};
+use std::sync::atomic::AtomicU32;
 use std::sync::{Mutex, MutexGuard, PoisonError};
 
 use rusqlite::{Connection, OptionalExtension, Row, params};
@@ -36,6 +37,8 @@ pub struct HostDb {
     inode: u64,
     /// Events whose messages were noted in this process, until they are relayed.
     noted: Mutex<HashSet<String>>,
+    /// How often all messages were searched for events that may have theirs.
+    searches: AtomicU32,
 }
 
 impl HostDb {
@@ -49,7 +52,7 @@ impl HostDb {
         refuse_marked(&writer, &path)?;
         let writer = Mutex::new(writer);
         let (reader, inode) = (Mutex::new(open_beside_writer(&path)?), files::inode(&path));
-        Ok(Self { writer, reader, path, inode, noted: Mutex::default() })
+        Ok(Self { writer, reader, path, inode, noted: Mutex::default(), searches: AtomicU32::default() })
     }
 
     fn lock(&self) -> Result<MutexGuard<'_, Connection>, StoreError> {

@@ -2,6 +2,7 @@
 
 use std::collections::HashSet;
 use std::sync::PoisonError;
+use std::sync::atomic::Ordering;
 
 use rusqlite::{OptionalExtension, params};
 
@@ -12,14 +13,17 @@ use crate::store::sqlite::{StoreError, fault, rows, rows_up_to};
 
 /// Events that are remembered as noted until they are relayed; of more, the messages are searched.
 const MOST_NOTED: usize = 1 << 16;
+/// Searches through all messages in one process, before their ids are put in order.
+const SEARCHES: u32 = 8;
 
 impl HostDb {
     /// Gives messages of a plugin's events their positions, once for each event, and gives the last position there is.
     ///
     /// Whether an event has its message already is not asked of an index over all of them, which would take a page of the
     /// disk for each: ids have no order. What comes behind the last row that was noted is new. What does not was noted
-    /// before its host ended, or comes again from a backup of the plugin's file; then all messages are searched. After a
-    /// backup was put back, what it had lost comes again too, in later rows: then there is such an index for a while. That
+    /// before its host ended, or comes again from a backup of the plugin's file; then all messages are searched, and where
+    /// so much waited for a subscriber that this is done again and again, there is such an index for a while. After a
+    /// backup was put back, what it had lost comes again too, in later rows: then there is one, too. That
     /// a backup was put back is seen by rows that are not there any more, and by new events in rows that others had. A
     /// server's rows come in another order than their numbers', and a new event in an earlier one says nothing.
     ///
@@ -34,7 +38,8 @@ impl HostDb {
         if was_put_back {
             self.index_messages()?;
         }
-        known.extend(self.indexed(messages)?);
+        let all: Vec<&str> = messages.iter().map(|message| message.event_id.as_str()).collect();
+        known.extend(self.indexed(&all)?);
         let new: Vec<_> = messages.iter().filter(|message| !known.contains(&message.event_id)).collect();
         // What comes behind these is looked for in the index then.
         let from = if was_put_back { 0 } else { up_to.min(newest) };
@@ -73,11 +78,18 @@ impl HostDb {
 
     /// Those of these events that have a message.
     fn known(&self, event_ids: Vec<&str>) -> Result<HashSet<String>, StoreError> {
-        let (mut known, unknown): (HashSet<String>, Vec<&str>) = {
+        let (mut known, mut unknown): (HashSet<String>, Vec<&str>) = {
             let noted = self.noted.lock().unwrap_or_else(PoisonError::into_inner);
             let (known, unknown): (Vec<&str>, Vec<&str>) = event_ids.into_iter().partition(|it| noted.contains(*it));
             (known.into_iter().map(str::to_owned).collect(), unknown)
         };
+        known.extend(self.indexed(&unknown)?);
+        unknown.retain(|it| !known.contains(*it));
+        if !unknown.is_empty() && self.searches.fetch_add(1, Ordering::Relaxed) == SEARCHES {
+            self.index_messages()?;
+            known.extend(self.indexed(&unknown)?);
+            unknown.retain(|it| !known.contains(*it));
+        }
         if !unknown.is_empty() {
             let marks = vec!["?"; unknown.len()].join(", ");
             let sql = format!("SELECT event_id FROM notifications WHERE event_id IN ({marks})");
@@ -101,14 +113,14 @@ impl HostDb {
     }
 
     /// Those of these events whose ids are kept in order.
-    fn indexed(&self, messages: &[Message]) -> Result<Vec<String>, StoreError> {
+    fn indexed(&self, event_ids: &[&str]) -> Result<Vec<String>, StoreError> {
         let reader = self.reading();
         let look = || {
             let any = reader.prepare_cached("SELECT 1 FROM _oncehost_noted LIMIT 1")?.exists([])?;
             let mut one = reader.prepare_cached("SELECT 1 FROM _oncehost_noted WHERE event_id = ?1")?;
-            let there = messages.iter().filter(|_| any).filter_map(|message| {
-                let there = one.exists([&message.event_id]);
-                there.map(|there| there.then(|| message.event_id.clone())).transpose()
+            let there = event_ids.iter().filter(|_| any).filter_map(|event_id| {
+                let there = one.exists([event_id]);
+                there.map(|there| there.then(|| (*event_id).to_owned())).transpose()
             });
             there.collect::<rusqlite::Result<_>>()
         };
@@ -246,7 +258,7 @@ mod tests {
         assert_eq!(note(&db, 3, &["e", "d"]), 5);
         assert_eq!(note(&db, 5, &["f", "c"]), 6);
         db.clear_messages(1, 99).unwrap();
-        assert_eq!(db.indexed(&[message(1, "a")]).unwrap(), Vec::<String>::new());
+        assert_eq!(db.indexed(&["a"]).unwrap(), Vec::<String>::new());
         assert_eq!(db.heard_up_to("other").unwrap(), None);
     }
 
@@ -288,6 +300,20 @@ mod tests {
         assert_eq!((note_row(&db, 3, "e"), indexed(&db)), (5, 0));
         db.forget_place("p").unwrap();
         assert_eq!((note_row(&db, 4, "f"), indexed(&db)), (6, 5));
+    }
+
+    #[test]
+    fn messages_are_indexed_where_much_that_was_noted_comes_again() {
+        let folder = tempfile::tempdir().unwrap();
+        let db = HostDb::open(folder.path()).unwrap();
+        let ids: Vec<String> = (1..=20).map(|row| row.to_string()).collect();
+        note(&db, 1, &ids.iter().map(String::as_str).collect::<Vec<_>>());
+        drop(db);
+        let db = HostDb::open(folder.path()).unwrap();
+        let mut again = (1..).zip(&ids).map(|(row, id)| (note_row(&db, row, id), indexed(&db)));
+        assert!(again.by_ref().take(8).all(|it| it == (20, 0)));
+        assert!(again.all(|it| it == (20, 20)));
+        assert_eq!(note_row(&db, 21, "new"), 21);
     }
 
     #[test]
