@@ -1,3 +1,4 @@
+/// <reference path="./oncehost-web.d.ts" />
 /**
  * Types for plugins of oncehost: what a handler exports, what it is given, and the globals it calls.
  *
@@ -379,8 +380,6 @@ export interface FetchResponse {
 }
 
 type OnlyInAFlowStep = 'invoke works only in scripts of flow steps: move it to a flow step'
-
-// ---------------------------------------------------------------------------------------------- globals
 
 declare global {
   /** The plugin's tables, within this invocation's transaction and the caller's tenant. */

@@ -76,6 +76,9 @@ fn new_plugin_passes_the_type_checker_without_any_package() {
     assert_eq!(check(), (true, String::new()));
     let handler = dir.join("hello/handlers/note/add.ts");
     let text = std::fs::read_to_string(&handler).unwrap();
+    let web = text.replace("text: input.text", "text: new URL('/a', 'https://example.com').href");
+    std::fs::write(&handler, web).unwrap();
+    assert_eq!(check(), (true, String::new()), "what the host has of the web is typed");
     std::fs::write(&handler, text.replace("text: input.text", "txt: input.text")).unwrap();
     let (passed, told) = check();
     assert!(!passed && told.contains("handlers/note/add.ts") && told.contains("txt"), "{told}");

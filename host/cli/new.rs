@@ -15,7 +15,7 @@ use crate::suggest::shell_word;
 
 /// The files of a new plugin. `{{name}}`, `{{address}}` and `{{flags}}` stand for its name, the
 /// host's address by the settings and the flags by which `oncehost dev` finds it.
-const FILES: [(&str, &str); 10] = [
+const FILES: [(&str, &str); 11] = [
     ("plugin.json", include_str!("new/plugin.json")),
     ("schema.sql", include_str!("new/schema.sql")),
     ("handlers/note/add.ts", include_str!("new/handlers/note/add.ts")),
@@ -24,6 +24,7 @@ const FILES: [(&str, &str); 10] = [
     ("tsconfig.json", include_str!("new/tsconfig.json")),
     ("README.md", include_str!("new/README.md")),
     ("oncehost-env.d.ts", include_str!("../../sdk-ts/plugin.d.ts")),
+    ("oncehost-web.d.ts", include_str!("../../sdk-ts/oncehost-web.d.ts")),
     (".oncehost/plugin.schema.json", include_str!("../../schema/plugin.schema.json")),
     (".oncehost/flow.schema.json", include_str!("../../schema/flow.schema.json")),
 ];

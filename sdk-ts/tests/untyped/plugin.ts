@@ -137,6 +137,21 @@ export async function fetch_gives_a_response() {
   holds<Equal<ReturnType<typeof secret>, string>>()
 }
 
+export async function globals_of_the_web_are_typed() {
+  const url = new URL('/a?b=c', 'https://example.com')
+  holds<Equal<typeof url.searchParams, URLSearchParams>>()
+  for (const [name, value] of new URLSearchParams({ b: 'c' })) url.searchParams.set(name, value)
+  const bytes = new TextEncoder().encode(url.href)
+  holds<Equal<ReturnType<TextDecoder['decode']>, string>>()
+  const digest = await crypto.subtle.digest('SHA-256', bytes)
+  queueMicrotask(() => console.log(crypto.randomUUID(), btoa(atob('YQ==')), crypto.getRandomValues(new Uint8Array(2))))
+  // @ts-expect-error only digests are there
+  void crypto.subtle.sign
+  // @ts-expect-error no files to name
+  void URL.createObjectURL
+  return structuredClone({ digest, text: new TextDecoder('utf-16le', { fatal: true }).decode(bytes) })
+}
+
 export function what_the_realm_lacks_is_not_typed() {
   // @ts-expect-error no timers
   setTimeout
