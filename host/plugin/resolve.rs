@@ -115,7 +115,7 @@ impl Resolver {
             Ok(found) if found.path().starts_with(&self.root) => Ok(found.path().to_owned()),
             Ok(found) => Err(format!(
                 "`{specifier}` is at {}, outside of the plugin: a plugin's packages are in its own node_modules, so run \
-                 `npm install {name}` in its folder",
+                 `npm install --prefix . {name}` in its folder",
                 found.path().display()
             )),
             Err(ResolveError::Builtin { .. } | ResolveError::Ignored(_)) => Err(node(specifier)),
@@ -140,8 +140,11 @@ impl Resolver {
             return format!("there is no package `{specifier}`: for the file, write a relative path, `./{specifier}`");
         }
         if let Some((registry @ ("npm" | "jsr"), package)) = specifier.split_once(':') {
-            let install =
-                if registry == "npm" { format!("npm install {package}") } else { format!("npx jsr add {package}") };
+            let install = if registry == "npm" {
+                format!("npm install --prefix . {package}")
+            } else {
+                format!("npx jsr add {package}")
+            };
             return format!(
                 "cannot import `{specifier}`: run `{install}` in the plugin's folder, and write `{package}`"
             );
@@ -155,7 +158,8 @@ impl Resolver {
         let installed: Vec<String> = modules.read_dir().into_iter().flatten().flatten().map(file_name).collect();
         let hint = suggest::hint(name, installed.iter().map(String::as_str));
         format!(
-            "there is no package `{name}` in the plugin's node_modules{hint}: run `npm install {name}` in its folder"
+            "there is no package `{name}` in the plugin's node_modules{hint}: run `npm install --prefix . {name}` in its \
+             folder"
         )
     }
 }

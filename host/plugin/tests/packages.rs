@@ -223,10 +223,10 @@ fn commonjs_of_the_plugin_s_own_is_to_be_written_anew() {
 #[test]
 fn a_missing_package_says_how_to_get_it() {
     for (specifier, way_out) in [
-        ("left-pad", "run `npm install left-pad`"),
+        ("left-pad", "run `npm install --prefix . left-pad`"),
         ("lib/money", "write a relative path, `./lib/money`"),
         ("known-packag", "did you mean \"known-package\"?"),
-        ("npm:zod", "run `npm install zod` in the plugin's folder, and write `zod`"),
+        ("npm:zod", "run `npm install --prefix . zod` in the plugin's folder, and write `zod`"),
         ("jsr:@std/path", "run `npx jsr add @std/path` in the plugin's folder, and write `@std/path`"),
         ("@/lib/money", "\"paths\" of a tsconfig.json are not followed: write a relative path"),
         ("#money", "there is no `#money` among the \"imports\" of package.json"),
@@ -256,7 +256,7 @@ fn packages_above_the_plugin_are_not_its_own() {
     let mut bundler = crate::plugin::bundle::Bundler::new("p", "p", folder.path("plugin"));
     bundler.entry(&folder.path("plugin/a.ts"));
     let found = first_lines(&bundler.finish());
-    assert!(found[0].contains("run `npm install up` in its folder"), "{found:?}");
+    assert!(found[0].contains("run `npm install --prefix . up` in its folder"), "{found:?}");
 }
 
 #[test]
