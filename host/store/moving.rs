@@ -54,7 +54,11 @@ impl Mark {
         let at = shown(*at);
         let setting = match plugin {
             HOST => "the setting store".to_owned(),
-            plugin => format!("the line {plugin} below [stores] in oncehost.toml, or ONCEHOST_STORES_…"),
+            plugin => format!(
+                "the setting store, where all data went there, otherwise with the line {plugin} below [stores] in \
+                 oncehost.toml, or ONCEHOST_STORES_{}",
+                plugin.replace('-', "_").to_uppercase()
+            ),
         };
         let again = format!("run the same `oncehost store copy {plugin}` again, or give it up with --abandon");
         match (role, done) {

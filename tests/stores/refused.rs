@@ -158,6 +158,9 @@ fn target_that_holds_other_data_is_refused_and_nothing_is_marked() {
     refused(&other, &copy, &env, 1, "DROP SCHEMA \"edge\" CASCADE");
     assert_eq!(run(other.command(&["flow", "list"])).0, Some(0), "the source is as before");
     refused(&one, &["flow", "list"], &[], 1, "were copied to postgres://");
+    let setting = "name that place with the setting store, where all data went there, otherwise with the line edge below [stores]";
+    refused(&one, &["flow", "list"], &[], 1, setting);
+    refused(&one, &["flow", "list"], &[], 1, "or ONCEHOST_STORES_EDGE");
     refused(&one, &["store", "copy", "edge", "--from", "sqlite", "--to", "sqlite"], &[], 2, "are the same place");
     refused(
         &one,
