@@ -96,16 +96,34 @@ fn greeting(app: &App, address: SocketAddr) -> String {
     let registry = app.registry();
     let actions =
         registry.plugins.values().flat_map(|plugin| plugin.actions.values().map(|action| (&plugin.id, action)));
-    // A write shows more of what this is about, and one that creates works on an empty database.
-    let rank = |action: &Action| (action.kind == Kind::Read, !action.name.contains("create"));
-    if let Some((id, action)) = actions.min_by_key(|(_, action)| rank(action)) {
-        let _infallible = writeln!(out, "\ntry it:\n{}", trial(id, action, address));
+    let tries = actions.map(|(id, action)| (id, action, Trial::of(action)));
+    // A line that is refused helps nobody. A write shows more of what this is about, and one that creates works on an
+    // empty database.
+    let rank =
+        |action: &Action, trial: &Trial| (!trial.fits, action.kind == Kind::Read, !action.name.contains("create"));
+    if let Some((id, action, trial)) = tries.min_by_key(|(_, action, trial)| rank(action, trial)) {
+        let how = if trial.fits { "" } else { ", with values that its input takes" };
+        let _infallible = writeln!(out, "\ntry it{how}:\n{}", line(id, action, address, &trial.input));
     }
     out
 }
 
-fn trial(plugin: &str, action: &Action, address: SocketAddr) -> String {
-    let input = action.input.as_ref().map_or_else(|| serde_json::json!({}), |input| sample::of(&input.source));
+/// An input to try an action with.
+struct Trial {
+    input: serde_json::Value,
+    /// Whether the action takes it: no sample is made of a pattern.
+    fits: bool,
+}
+
+impl Trial {
+    fn of(action: &Action) -> Self {
+        let Some(schema) = &action.input else { return Self { input: serde_json::json!({}), fits: true } };
+        let input = sample::of(&schema.source);
+        Self { fits: schema.validator.is_valid(&input), input }
+    }
+}
+
+fn line(plugin: &str, action: &Action, address: SocketAddr, input: &serde_json::Value) -> String {
     let input = input.to_string().replace('\'', r"'\''");
     let key = if action.kind == Kind::Write || action.key == KeyRule::Required {
         " \\\n    -H 'Idempotency-Key: try-1'"

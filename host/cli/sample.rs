@@ -86,8 +86,19 @@ fn text(name: &str, schema: &Json) -> Json {
         Some("uri") => json!("https://example.com/"),
         // Without a format the name tells.
         _ if name.ends_with("_at") || name.ends_with("At") => json!(INSTANT),
-        _ => json!(format!("{name}-1")),
+        _ => json!(sized(format!("{name}-1"), schema)),
     }
+}
+
+/// Texts longer than this are no sample to read.
+const LONGEST: usize = 200;
+
+/// A text made as long as the schema wants it.
+fn sized(text: String, schema: &Json) -> String {
+    let length = |name: &str| schema.get(name).and_then(Json::as_u64).and_then(|it| usize::try_from(it).ok());
+    let least = length("minLength").unwrap_or(0).min(LONGEST);
+    let most = length("maxLength").unwrap_or(usize::MAX);
+    text.chars().chain(std::iter::repeat('1')).take(text.chars().count().max(least).min(most)).collect()
 }
 
 #[cfg(test)]
@@ -104,6 +115,8 @@ mod tests {
             json!({ "key": "k-1", "at": INSTANT, "sent_at": INSTANT, "who": "who-1", "n": 5, "in": { "b": "left" } });
         assert_eq!(of(&schema), want);
         assert_eq!(of(&json!({})), json!({}));
+        let lengths = |least, most| of(&json!({ "type": "string", "minLength": least, "maxLength": most }));
+        assert_eq!((lengths(8, 9), lengths(1, 3)), (json!("text-111"), json!("tex")));
     }
 
     #[test]
