@@ -118,6 +118,15 @@ fn json_has_the_files_and_the_schemas_of_actions() {
 }
 
 #[test]
+fn file_for_callers_in_a_folder_that_is_missing_is_refused_with_its_name() {
+    let folders = Folders::new(SHOP);
+    let web = folders.data().with_file_name("web");
+    let (code, _, err) = types(&folders, &["--client", web.join("oncehost.d.ts").to_str().unwrap()]);
+    assert!(code == 1 && err.contains(&format!("there is no folder {}; make it", web.display())), "{err}");
+    assert!(!web.exists());
+}
+
+#[test]
 fn plugin_that_does_not_load_is_told_of_and_the_others_are_written() {
     let folders = Folders::new(SHOP);
     crate::support::host::write(&folders.plugins().join("bad/plugin.json"), "{");

@@ -29,12 +29,22 @@ pub fn write(path: &Path, text: &str) -> io::Result<bool> {
     }
     let name = path.file_name().unwrap_or_default().to_string_lossy();
     let beside = path.with_file_name(format!(".{name}.{}", std::process::id()));
-    fs::write(&beside, text)?;
+    fs::write(&beside, text).map_err(|error| without_folder(path, error))?;
     fs::rename(&beside, path).inspect_err(|_| {
         // What went wrong first is what is told.
         let _gone = fs::remove_file(&beside);
     })?;
     Ok(true)
+}
+
+/// Says so where the folder is what is missing: one that is made for a slip in the name would be in nobody's mind.
+fn without_folder(path: &Path, error: io::Error) -> io::Error {
+    match path.parent() {
+        Some(folder) if error.kind() == io::ErrorKind::NotFound && !folder.as_os_str().is_empty() => {
+            io::Error::new(error.kind(), format!("there is no folder {}; make it, or name another", folder.display()))
+        }
+        _ => error,
+    }
 }
 
 /// Whether a file says this; line ends do not count, since a checkout may change them.
