@@ -3,11 +3,13 @@
 import { spawn } from 'node:child_process'
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join } from 'node:path'
+import { join, resolve as absolute } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { freePort } from './compare/server.mjs'
 
-const [binary, runs = '9'] = process.argv.slice(2)
+const [given = 'target/release/oncehost', runs = '9'] = process.argv.slice(2)
+// Hosts are started in folders of their own.
+const binary = absolute(given)
 const shipped = fileURLToPath(new URL('../plugins/', import.meta.url))
 
 /** A folder with this many copies of a shipped plugin, each with tables, flows and subscriptions. */
