@@ -46,6 +46,27 @@ struct Compiled {
     code: Arc<Code>,
     /// Begins a run: instantiates the modules that a run may change, as far as this one imports them, and gives its exports.
     begin: Persistent<Function<'static>>,
+    /// The modules' factories, as far as they are compiled.
+    factories: Persistent<Array<'static>>,
+    has: Vec<bool>,
+}
+
+impl Compiled {
+    /// The modules that a run needs, the one it enters and all that they import, or all; without those that are there.
+    fn missing(&self, entry: Option<usize>) -> Vec<usize> {
+        let modules = &self.code.modules;
+        let Some(entry) = entry else { return (0..modules.len()).filter(|&index| !self.has[index]).collect() };
+        let mut needed = vec![false; modules.len()];
+        let mut next = vec![entry];
+        while let Some(index) = next.pop() {
+            if let Some(module) = modules.get(index)
+                && !std::mem::replace(&mut needed[index], true)
+            {
+                next.extend(&module.imports);
+            }
+        }
+        (0..modules.len()).filter(|&index| needed[index] && !self.has[index]).collect()
+    }
 }
 
 pub(super) type Ran<T> = Result<T, (ScriptError, bool)>;
@@ -91,17 +112,17 @@ impl Engine {
     /// Compiles what this engine has not seen of a plugin, which takes long for a large one and is no time of a run's. What
     /// is wrong with it is told by the run.
     pub fn prepare(&mut self, code: &Arc<Code>) {
-        drop(self.compiled(code));
+        drop(self.compiled(code, None));
     }
 
     /// Runs one exported function to its settled result and gives that as JSON text (`null` for `undefined`).
-    /// Modules of `call.code` that this engine has not seen are compiled first.
+    /// Modules that it needs and this engine has not seen are compiled first.
     ///
     /// # Errors
     /// See [`ScriptError`]. After some of them the engine [is spent](Engine::is_spent).
     pub fn run(&mut self, call: &Call<'_>, host: Box<dyn Host>) -> Result<String, ScriptError> {
         names::check_input(call.input).map_err(ScriptError::Host)?;
-        let begin = self.compiled(call.code)?;
+        let begin = self.compiled(call.code, Some(call.entry))?;
         self.state.begin(call, host);
         // A panic of the host's passes through: what it leaves is not used again.
         let spent = std::mem::replace(&mut self.spent, true);
@@ -124,7 +145,7 @@ impl Engine {
     /// # Errors
     /// What the module's top level throws, or a `config` that is not JSON.
     pub fn exports_of(&mut self, code: &Arc<Code>, entry: usize) -> Result<Exports, ScriptError> {
-        let begin = self.compiled(code)?;
+        let begin = self.compiled(code, None)?;
         let limits = RunLimits::default();
         let call = Call {
             code,
@@ -196,23 +217,55 @@ impl Engine {
         })
     }
 
-    pub(super) fn compiled(&mut self, code: &Arc<Code>) -> Result<Persistent<Function<'static>>, ScriptError> {
-        if let Some(known) = self.compiled.iter().find(|known| Arc::ptr_eq(&known.code, code)) {
-            return Ok(known.begin.clone());
-        }
-        let judge = self.judge(code);
-        let begin = self.context.with(|ctx| {
-            compile(&ctx, &self.hooks, code)
-                .map_err(|module| at_module(judge.pending(&ctx).0, module.and_then(|index| code.modules.get(index))))
-                .map(|begin| Persistent::save(&ctx, begin))
-        });
-        self.state.end();
-        let begin = begin?;
+    /// What begins a run that enters this module, with all that it imports compiled; without one, all modules.
+    pub(super) fn compiled(
+        &mut self,
+        code: &Arc<Code>,
+        entry: Option<usize>,
+    ) -> Result<Persistent<Function<'static>>, ScriptError> {
+        let known = self.compiled.iter().position(|known| Arc::ptr_eq(&known.code, code));
+        let mut compiled = match known {
+            Some(index) => self.compiled.remove(index),
+            None => self.linked(code)?,
+        };
+        let missing = compiled.missing(entry);
+        let made = if missing.is_empty() { Ok(()) } else { self.compile(&mut compiled, &missing) };
+        let begin = compiled.begin.clone();
         if self.compiled.len() >= KEPT_VERSIONS {
             self.compiled.remove(0);
         }
-        self.compiled.push(Compiled { code: code.clone(), begin: begin.clone() });
-        Ok(begin)
+        self.compiled.insert(known.unwrap_or(self.compiled.len()), compiled);
+        made.map(|()| begin)
+    }
+
+    /// A plugin's modules, none of them compiled.
+    fn linked(&self, code: &Arc<Code>) -> Result<Compiled, ScriptError> {
+        let judge = self.judge(code);
+        self.context.with(|ctx| {
+            let (begin, factories) = link(&ctx, &self.hooks, code).map_err(|_| judge.pending(&ctx).0)?;
+            let (begin, factories) = (Persistent::save(&ctx, begin), Persistent::save(&ctx, factories));
+            Ok(Compiled { code: code.clone(), begin, factories, has: vec![false; code.modules.len()] })
+        })
+    }
+
+    fn compile(&self, compiled: &mut Compiled, missing: &[usize]) -> Result<(), ScriptError> {
+        let code = compiled.code.clone();
+        let judge = self.judge(&code);
+        let done = self.context.with(|ctx| {
+            let factories = compiled.factories.clone().restore(&ctx).map_err(|_| judge.pending(&ctx).0)?;
+            for &index in missing {
+                // As runs do that compute for long.
+                std::thread::yield_now();
+                let Some(module) = code.modules.get(index) else { continue };
+                factory(&ctx, module)
+                    .and_then(|factory| factories.set(index, factory))
+                    .map_err(|_| at_module(judge.pending(&ctx).0, Some(module)))?;
+                compiled.has[index] = true;
+            }
+            Ok(())
+        });
+        self.state.end();
+        done
     }
 }
 
@@ -224,28 +277,27 @@ impl Drop for Engine {
     }
 }
 
-/// Evaluates each module's factory expression and links them. An error says in which module, if it is one's.
-fn compile<'js>(ctx: &Ctx<'js>, hooks: &Hooks, code: &Code) -> Result<Function<'js>, Option<usize>> {
-    let nowhere = |_| None;
-    let factories = Array::new(ctx.clone()).map_err(nowhere)?;
-    let imports = Array::new(ctx.clone()).map_err(nowhere)?;
-    let whole = Array::new(ctx.clone()).map_err(nowhere)?;
-    let global = Array::new(ctx.clone()).map_err(nowhere)?;
-    let still = Array::new(ctx.clone()).map_err(nowhere)?;
+/// Links modules whose factories are yet to come, in the array beside.
+fn link<'js>(ctx: &Ctx<'js>, hooks: &Hooks, code: &Code) -> rquickjs::Result<(Function<'js>, Array<'js>)> {
+    let factories = Array::new(ctx.clone())?;
+    let imports = Array::new(ctx.clone())?;
+    let whole = Array::new(ctx.clone())?;
+    let global = Array::new(ctx.clone())?;
+    let still = Array::new(ctx.clone())?;
     for (index, module) in code.modules.iter().enumerate() {
-        // As runs do that compute for long.
-        std::thread::yield_now();
-        let factory = factory(ctx, module).map_err(|_| Some(index))?;
-        factories.set(index, factory).map_err(nowhere)?;
-        imports.set(index, module.imports.clone()).map_err(nowhere)?;
-        whole.set(index, module.whole).map_err(nowhere)?;
-        global.set(index, module.global).map_err(nowhere)?;
-        still.set(index, module.still).map_err(nowhere)?;
+        // So that an array has no gaps, which would be a table.
+        factories.set(index, ())?;
+        imports.set(index, module.imports.clone())?;
+        whole.set(index, module.whole)?;
+        global.set(index, module.global)?;
+        still.set(index, module.still)?;
     }
-    let linker = hooks.linker.clone().restore(ctx).map_err(nowhere)?;
-    linker.call((factories, imports, whole, global, still)).map_err(nowhere)
+    let linker = hooks.linker.clone().restore(ctx)?;
+    let begin = linker.call((factories.clone(), imports, whole, global, still))?;
+    Ok((begin, factories))
 }
 
+/// Evaluates a module's factory expression.
 fn factory<'js>(ctx: &Ctx<'js>, module: &Module) -> rquickjs::Result<Function<'js>> {
     let mut options = EvalOptions::default();
     options.filename = Some(module.path.clone());

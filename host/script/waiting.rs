@@ -32,7 +32,7 @@ impl Engine {
     /// Begins a run that may wait for what it begins outside.
     pub fn start(&mut self, call: &Call<'_>, host: Box<dyn Host>) -> Progress {
         let known = names::check_input(call.input).map_err(ScriptError::Host);
-        let begin = match known.and_then(|()| self.compiled(call.code)) {
+        let begin = match known.and_then(|()| self.compiled(call.code, Some(call.entry))) {
             Ok(begin) => begin,
             Err(error) => return Progress::Done(Err(error)),
         };

@@ -207,6 +207,44 @@ fn memory_stays_where_it_is_over_many_runs() {
 }
 
 #[test]
+fn run_compiles_only_what_it_imports() {
+    let big = format!("const all = [{}];", "() => [1, 'two', { three: 3 }],".repeat(20_000));
+    let plain = format!("const handle = () => 1; {}", export("handle"));
+    let imported = format!("const handle = () => __import(0) && 2; {}", export("handle"));
+    let modules = vec![
+        module("p/lib/big.ts", &big, vec![]),
+        module("p/handlers/imports.ts", &imported, vec![0]),
+        module("p/scripts/plain.ts", &plain, vec![]),
+    ];
+    let code = Arc::new(Code { plugin: "p".to_owned(), modules });
+    let mut bench = Bench::new();
+    let before = bench.engine.memory_used();
+    let limits = RunLimits { time: Duration::from_secs(30), ..RunLimits::default() };
+    let mut enter = |entry| {
+        let (facts, host) = (Facts::default(), Fake(Rc::default()));
+        let call = Call {
+            code: &code,
+            entry,
+            export: "handle",
+            input: "{}",
+            ctx: &facts,
+            now: 0,
+            seed: [0; 32],
+            limits: &limits,
+            step: None,
+        };
+        let given = bench.engine.run(&call, Box::new(host)).unwrap();
+        (given, bench.engine.memory_used() - before)
+    };
+    let (given, small) = enter(2);
+    assert_eq!(given, "1");
+    assert!(small < 100_000, "{small}");
+    let (given, large) = enter(1);
+    assert_eq!(given, "2");
+    assert!(large > 1_000_000, "{large}");
+}
+
+#[test]
 fn module_that_is_kept_gives_each_run_the_same() {
     let mut bench = Bench::new();
     let source = "const A = 'a'; function twice(it) { let sum = 0; for (let n = 0; n < 2; n++) sum += it; return sum } \
