@@ -11,7 +11,7 @@ import { fileURLToPath } from 'node:url'
 export const root = path.resolve(path.dirname(fileURLToPath(import.meta.url)), '../../..')
 
 /** The binary that is tested: the one that `cargo test` built, unless told otherwise. */
-export const binary = process.env['ONCEHOST_BINARY'] ?? path.join(root, process.env['CARGO_TARGET_DIR'] ?? 'target', 'debug/oncehost')
+export const binary = process.env['ONCEHOST_BINARY'] ?? path.resolve(root, process.env['CARGO_TARGET_DIR'] ?? 'target', 'debug/oncehost')
 
 /** A folder that is gone when the test is over. */
 export function folder(test) {
