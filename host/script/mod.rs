@@ -11,6 +11,7 @@ use crate::codec::Value;
 use crate::failure::{Failure, Position};
 use crate::plugin::Code;
 
+mod compiled;
 mod engine;
 mod errors;
 mod limits;
