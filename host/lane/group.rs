@@ -23,9 +23,9 @@ use crate::workflow::Wakes;
 /// When a group that is still running takes no further member, so that the first does not wait long for the last.
 const SLICE: Duration = Duration::from_millis(20);
 
-/// For how long a group that runs takes in what comes meanwhile: to share its commit is worth about as much waiting as that
-/// takes.
-const GROWS: Duration = Duration::from_millis(5);
+/// Up to how many members a group that runs takes in what comes meanwhile: to each of so many a commit costs little, and
+/// where all who call were in one group, nobody would read or send while it runs and commits.
+const GROWS: usize = 8;
 
 /// Who does a group's work.
 pub(super) trait Hand {
@@ -192,7 +192,7 @@ fn attempt(
     let grows = !alone && !desk.shared.has_rivals();
     loop {
         let index = passed;
-        if index == invocations.len() && grows && started.elapsed() < GROWS {
+        if index == invocations.len() && grows && index < GROWS {
             invocations.extend(hand.more(index));
         }
         let Some(invocation) = invocations.get(index) else { break };
