@@ -214,7 +214,7 @@ fn run(cli: Cli) -> Result<(), Fail> {
     Stores::check(&settings).map_err(Fail::Usage)?;
     let hosts = matches!(cli.command, Command::Dev(_) | Command::Serve(_));
     log::start(&settings, if hosts { "info" } else { "warn" })?;
-    for name in &settings.unknown {
+    for name in settings.unknown.iter().filter(|name| !store::names(name)) {
         complain(&format!("{name} in the environment is no setting, and is not looked at"));
     }
     check_threads()?;

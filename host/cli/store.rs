@@ -283,6 +283,12 @@ struct Place {
     server: Option<Arc<Server>>,
 }
 
+/// Whether one of the program's arguments is a place that a variable holds.
+pub(super) fn names(variable: &str) -> bool {
+    let place = format!("env:{variable}");
+    std::env::args_os().any(|arg| arg.to_string_lossy().rsplit('=').next() == Some(&place))
+}
+
 impl Place {
     fn read(flag: &str, text: &str, settings: &Settings) -> Result<Self, Fail> {
         let given = match text.strip_prefix("env:") {

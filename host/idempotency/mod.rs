@@ -107,6 +107,14 @@ fn counted(called: &Result<Outcome, InvokeError>) -> metrics::Outcome {
     }
 }
 
+fn needs_a_key(action: &str) -> Failure {
+    let text = format!(
+        "{action} needs a key (the header Idempotency-Key, `--key`, idempotencyKey): a name of this one intent, kept \
+         through its retries"
+    );
+    Failure::new(Code::KeyRequired, text)
+}
+
 async fn keyed(
     app: &Arc<App>,
     key: &[Vec<u8>],
@@ -117,14 +125,7 @@ async fn keyed(
     let Admitted { input, is_long, caller, plugin, action } = admitted;
     let key = key::parse(key)?;
     if key.is_none() && action.key == KeyRule::Required {
-        return Err(Failure::new(
-            Code::KeyRequired,
-            format!(
-                "{} needs an Idempotency-Key header: a name of this one intent, kept through its retries",
-                action.name
-            ),
-        )
-        .into());
+        return Err(needs_a_key(&action.name).into());
     }
     let operation = format!("{}/{}", plugin.id, action.name);
     let recorded = key.clone().filter(|_| action.kind == Kind::Write).map(|key| KeyId {

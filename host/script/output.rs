@@ -9,6 +9,9 @@ use super::values::date;
 use super::walk::{Kind, Step, Trouble, Walk, Walked, name_of};
 use crate::codec::canonical;
 
+/// Characters of an Error's message that are told.
+const SAID: usize = 200;
+
 /// Writes `value` as `JSON.stringify` would, but refuses what that drops or turns into something else.
 ///
 /// # Errors
@@ -145,10 +148,23 @@ fn bare<'js>(walk: &mut Walk<'_, 'js>, out: &mut String, object: &Object<'js>, k
         Kind::Boxed(inner) => return write(walk, out, &inner, &Key::Whole),
         Kind::Bytes(bytes) => string(walk, out, &STANDARD.encode(bytes))?,
         Kind::Error => {
-            return Err(Trouble::refused("is an Error, which has no JSON form: throw it, or give its message"));
+            let says = says(walk, object)?;
+            return Err(Trouble::refused(format!(
+                "is an Error{says}, which has no JSON form: throw it, or give its message"
+            )));
         }
     }
     Ok(true)
+}
+
+/// What an Error says, as far as fits into a sentence.
+fn says<'js>(walk: &mut Walk<'_, 'js>, error: &Object<'js>) -> Walked<String> {
+    let message: JsValue<'js> = error.get("message")?;
+    let Some(text) = message.as_string() else { return Ok(String::new()) };
+    let text = walk.text(text)?;
+    let some: String = text.chars().take(SAID).collect();
+    let more = if some.len() < text.len() { "…" } else { "" };
+    Ok(if some.is_empty() { some } else { format!(" ({some}{more})") })
 }
 
 fn array<'js>(walk: &mut Walk<'_, 'js>, out: &mut String, object: &Object<'js>) -> Walked<()> {

@@ -61,6 +61,10 @@ fn copy_says_what_is_wrong_with_its_words_before_it_connects() {
     let nobody = [("NOBODY", "postgres://me:s3cret@127.0.0.1:1/x")];
     let same = ["store", "copy", "edge", "--from", "env:NOBODY", "--to", "env:NOBODY"];
     refused(&folders, &same, &nobody, 2, "--from and --to are the same place");
+    let mut mine = folders.command(&["store", "copy", "edge", "--from=env:ONCEHOST_MINE", "--to", "env:ONCEHOST_MINE"]);
+    mine.env("ONCEHOST_MINE", "sqlite");
+    let (code, told) = run(mine);
+    assert!(code == Some(2) && told.contains("the same place") && !told.contains("is no setting"), "{told}");
     let named = ["store", "copy", "no good", "--from", "env:NOBODY", "--to", "sqlite"];
     refused(&folders, &named, &nobody, 2, "\"no good\" cannot be the id of a plugin");
     let elsewhere = ["store", "copy", "edge", "--from", "sqlite", "--to", "sqlite", "--plugins", "plugins"];
