@@ -11,6 +11,7 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::time::{Duration, Instant};
 
 use clap::{Parser, ValueEnum};
+use memchr::memmem::find;
 use oncehost::clock::{Clock, SystemClock};
 use oncehost::ids::{Ids, SystemIds};
 use serde_json::{Value as Json, json};
@@ -158,12 +159,11 @@ impl Wire {
             }
         }
         self.buffer.clear();
-        let mut chunk = [0; 8 << 10];
         loop {
             self.stream.readable().await?;
-            match self.stream.try_read(&mut chunk) {
+            match self.stream.try_read_buf(&mut self.buffer) {
                 Ok(0) => return Err(io::ErrorKind::UnexpectedEof.into()),
-                Ok(length) => self.buffer.extend_from_slice(&chunk[..length]),
+                Ok(_) => {}
                 Err(error) if error.kind() == io::ErrorKind::WouldBlock => continue,
                 Err(error) => return Err(error),
             }
@@ -176,10 +176,6 @@ impl Wire {
             }
         }
     }
-}
-
-fn find(text: &[u8], part: &[u8]) -> Option<usize> {
-    text.windows(part.len()).position(|window| window == part)
 }
 
 fn number_after(text: &[u8], part: &[u8]) -> Option<usize> {
