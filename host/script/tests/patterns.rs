@@ -99,9 +99,9 @@ proptest! {
 
 #[test]
 fn what_can_only_be_found_at_the_beginning_is_looked_for_nowhere_else() {
-    // Tried everywhere, this would be some fifty thousand million places.
+    // Tried everywhere, this would be some ten thousand million places.
     let body = "const text = 'a'.repeat(1e6), first = /^b/, global = /^(?:b|c)/g; let found = 0; \
-                for (let i = 0; i < 25_000; i++) found += first.test(text) + global.test(text); return found";
+                for (let i = 0; i < 5_000; i++) found += first.test(text) + global.test(text); return found";
     assert_eq!(once(&format!("() => {{ {body} }}")).unwrap(), "0");
 }
 
