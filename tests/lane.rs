@@ -19,6 +19,8 @@ use crate::support::host::Host;
 use crate::support::scenario::files;
 use crate::support::shop::{SHOP, host as shop};
 
+mod joining;
+
 /// Causes that are served in their claim, so that no script is needed.
 #[derive(Debug)]
 enum Fake {
@@ -33,10 +35,8 @@ enum Fake {
     Logged(&'static str, Log),
     /// The same, and then runs its module.
     Run(&'static str, Log),
-    /// The same as `Logged`, and takes until the test lets go.
-    Held(&'static str, Log, Gate),
-    /// The same as `Held`, and takes longer than a group may last.
-    Slow(&'static str, Log, Gate),
+    /// The same as `Logged`, and takes until the test lets go and so long then.
+    Held(&'static str, Log, Gate, Duration),
 }
 
 /// Says that it runs, and waits until it may go on.
@@ -71,13 +71,9 @@ impl Cause for Fake {
                 log.lock().unwrap().push(name);
                 return Ok(Claim::Run);
             }
-            Fake::Slow(name, log, gate) => {
+            Fake::Held(name, log, gate, and_then) => {
                 log.lock().unwrap().push(name);
-                gate.pass(Duration::from_millis(30));
-            }
-            Fake::Held(name, log, gate) => {
-                log.lock().unwrap().push(name);
-                gate.pass(Duration::ZERO);
+                gate.pass(*and_then);
             }
             Fake::Insert => {
                 tx.execute("INSERT INTO loose (tenant_id, id) VALUES ('dev', lower(hex(randomblob(8))))")?
@@ -170,7 +166,8 @@ fn call_that_comes_while_a_group_runs_is_served_before_what_is_cut_off() {
     let host = shop();
     let (lane, log) = (host.app.lane("shop"), Log::default());
     let (gate, running, go_on) = Gate::new();
-    let slow = Fake::Slow("n0", log.clone(), gate);
+    // Longer than a group may last.
+    let slow = Fake::Held("n0", log.clone(), gate, Duration::from_millis(30));
     let mut calls = vec![of("noisy", &host, slow)];
     let logged = |tenant: &str, name| of(tenant, &host, Fake::Logged(name, log.clone()));
     calls.extend(["n1", "n2", "n3"].map(|name| logged("noisy", name)));
@@ -190,61 +187,6 @@ fn call_that_comes_while_a_group_runs_is_served_before_what_is_cut_off() {
     });
     assert!(replies.iter().all(Result::is_ok), "{replies:?}");
     assert_eq!(seen(&log), ["n0", "q", "n1", "n2", "n3"]);
-}
-
-/// Makes a call and, while it runs, another one that comes in then; gives their replies.
-fn joined(
-    host: &Host,
-    first: Fake,
-    second: Fake,
-    running: &mpsc::Receiver<()>,
-    go_on: impl FnOnce(),
-) -> (Reply, Reply) {
-    let lane = host.app.lane("shop");
-    let (first, second) = (of("dev", host, first), of("dev", host, second));
-    host.block_on(async {
-        let mut first: [Call; 1] = [Box::pin(lane.invoke(first, Kind::Write, None))];
-        queue(&mut first).await;
-        running.recv().unwrap();
-        let mut second: [Call; 1] = [Box::pin(lane.invoke(second, Kind::Write, None))];
-        queue(&mut second).await;
-        go_on();
-        let ([first], [second]) = (first, second);
-        (first.await, second.await)
-    })
-}
-
-#[test]
-fn call_that_comes_while_a_group_runs_shares_its_commit() {
-    let host = shop();
-    for round in 0.. {
-        let (log, (gate, running, go_on)) = (Log::default(), Gate::new());
-        let before = host.commits();
-        let (first, second) = (Fake::Held("a", log.clone(), gate), Fake::Logged("b", log.clone()));
-        let replies = joined(&host, first, second, &running, || go_on.send(()).unwrap());
-        assert!(replies.0.is_ok() && replies.1.is_ok(), "{replies:?}");
-        assert_eq!(seen(&log), ["a", "b"]);
-        let after = host.commits();
-        assert_eq!(after.1, before.1 + 2.0);
-        if after.0 == before.0 + 1.0 {
-            break;
-        }
-        // On a busy machine it may have run for as long as a group may.
-        assert!(round < 50, "never together");
-    }
-}
-
-#[test]
-fn group_that_is_lost_with_a_call_that_came_later_runs_again_without_it() {
-    let host = shop();
-    let (log, (gate, running, go_on)) = (Log::default(), Gate::new());
-    let go_on_twice = || {
-        go_on.send(()).unwrap();
-        go_on.send(()).unwrap();
-    };
-    let (first, second) = joined(&host, Fake::Held("a", log.clone(), gate), Fake::Rollback, &running, go_on_twice);
-    assert!(first.is_ok() && second.is_err(), "{first:?} {second:?}");
-    assert!(!seen(&log).is_empty() && seen(&log).iter().all(|name| *name == "a"));
 }
 
 #[test]
