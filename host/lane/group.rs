@@ -13,6 +13,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use super::again::{Tries, given_up};
+use super::turns::DEAR;
 use super::watchdog::Desk;
 use super::{Reply, unknown_outcome};
 use crate::failure::{Code, Failure};
@@ -24,7 +25,8 @@ use crate::workflow::Wakes;
 const SLICE: Duration = Duration::from_millis(20);
 
 /// Up to how many members a group that runs takes in what comes meanwhile: to each of so many a commit costs little, and
-/// where all who call were in one group, nobody would read or send while it runs and commits.
+/// where all who call were in one group, nobody would read or send while it runs and commits. One whose runs others feel takes
+/// in nothing: what they took counts before their tenants have another turn.
 const GROWS: usize = 8;
 
 /// Who does a group's work.
@@ -192,7 +194,7 @@ fn attempt(
     let grows = !alone && !desk.shared.has_rivals();
     loop {
         let index = passed;
-        if index == invocations.len() && grows && index < GROWS {
+        if index == invocations.len() && grows && index < GROWS && started.elapsed() < DEAR {
             invocations.extend(hand.more(index));
         }
         let Some(invocation) = invocations.get(index) else { break };

@@ -22,7 +22,7 @@ const MOST_AWAY: usize = 64;
 /// tenants that have something waiting. A process that was stopped in the middle of a run used no time, besides.
 const MOST_ABOVE: Duration = Duration::from_millis(100);
 /// A run that took so long is one that others feel.
-const DEAR: Duration = Duration::from_millis(4);
+pub(super) const DEAR: Duration = Duration::from_millis(4);
 /// So far above the level the next run of a tenant whose last one was dear may begin at once.
 const CLOSE: Duration = Duration::from_millis(2);
 /// Of what it is above the level, how much it waits for others to come, and how long at most. Who was just answered is

@@ -2,6 +2,30 @@
 
 use super::*;
 
+#[test]
+fn what_a_dear_run_took_counts_before_its_tenant_has_another_turn() {
+    let host = shop();
+    let (lane, log, (gate, running, go_on)) = (host.app.lane("shop"), Log::default(), Gate::new());
+    // Shorter than a group may last.
+    let dear = of("dear", &host, Fake::Held("d0", log.clone(), gate, Duration::from_millis(8)));
+    let logged = |tenant: &str, name| of(tenant, &host, Fake::Logged(name, log.clone()));
+    let (warm, next) = (logged("cheap", "w"), [logged("dear", "d1"), logged("cheap", "c")]);
+    host.block_on(async {
+        // To make the engine takes time of a group's.
+        lane.invoke(warm, Kind::Write, None).await.unwrap();
+        let mut calls: Vec<Call> = vec![Box::pin(lane.invoke(dear, Kind::Write, None))];
+        queue(&mut calls).await;
+        running.recv().unwrap();
+        let mut next: Vec<Call> = next.map(|call| Box::pin(lane.invoke(call, Kind::Write, None)) as _).into();
+        queue(&mut next).await;
+        go_on.send(()).unwrap();
+        for call in calls.into_iter().chain(next) {
+            call.await.unwrap();
+        }
+    });
+    assert_eq!(seen(&log), ["w", "d0", "c", "d1"]);
+}
+
 /// Makes a call and, while it runs, another one that comes in then; gives their replies.
 fn joined(
     host: &Host,
