@@ -267,12 +267,21 @@ async fn pass_on(
 
 /// Has browsers hear of events.
 async fn tell(app: &Arc<App>, name: &str, batch: &[Passing], newest: i64) -> Result<(), Failure> {
-    let messages: Vec<Message> = batch.iter().filter_map(|event| event.message.clone()).collect();
+    let of = |event: &Passing| Some((event.at, event.message.clone()?));
+    let messages: Vec<(Millis, Message)> = batch.iter().filter_map(of).collect();
     if messages.is_empty() {
         return Ok(());
     }
     let (db, now, plugin) = (app.host_db.clone(), app.clock.now(), name.to_owned());
-    let last = blocking(move || db.note(&plugin, newest, &messages, now)).await??;
+    let kept = now.saturating_sub(millis(app.settings.notifications_kept));
+    let note = move || {
+        // What is so old and was told, before this host began, may be forgotten: nobody knows it any more.
+        let up_to = db.heard_up_to(&plugin)?.unwrap_or(i64::MIN);
+        let new = messages.into_iter().filter(|(at, message)| *at >= kept || message.row > up_to);
+        let new: Vec<Message> = new.map(|(_, message)| message).collect();
+        if new.is_empty() { db.last_position() } else { db.note(&plugin, newest, &new, now) }
+    };
+    let last = blocking(note).await??;
     app.events.heard.send_replace(last);
     app.stores.tell(&Notice::Heard);
     Ok(())

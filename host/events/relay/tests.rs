@@ -3,8 +3,9 @@
 use std::path::Path;
 
 use super::*;
-use crate::clock::ManualClock;
+use crate::clock::{Clock, ManualClock};
 use crate::config::Settings;
+use crate::events::clear;
 use crate::ids::SystemIds;
 use crate::store::outbox::Event;
 
@@ -35,11 +36,15 @@ fn open(folder: &Path, clock: &Arc<ManualClock>) -> Arc<App> {
 }
 
 async fn publish(app: &Arc<App>, ids: &[&str]) {
+    publish_at(app, ids, 0).await;
+}
+
+async fn publish_at(app: &Arc<App>, ids: &[&str], now: Millis) {
     for id in ids {
         let (event_id, event_key, tenant) = ((*id).to_owned(), (*id).to_owned(), "t".to_owned());
         let (topic, payload) = ("p.made".to_owned(), "1".to_owned());
         let event = Event { event_id, event_key, tenant, topic, subject: None, payload };
-        change(app, "p", move |tx| outbox::publish(tx, &event, 0).map(drop)).await.unwrap();
+        change(app, "p", move |tx| outbox::publish(tx, &event, now).map(drop)).await.unwrap();
     }
 }
 
@@ -53,6 +58,12 @@ fn got(folder: &Path, plugin: &str) -> Vec<String> {
     let database = rusqlite::Connection::open(folder.join("data").join(plugin).with_extension("db")).unwrap();
     let mut got = database.prepare("SELECT event_id FROM _oncehost_deliveries ORDER BY id").unwrap();
     got.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+/// What listeners heard and can hear again.
+fn told(host: &rusqlite::Connection) -> Vec<String> {
+    let mut told = host.prepare("SELECT event_id FROM notifications ORDER BY position").unwrap();
+    told.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
 }
 
 /// A host whose database of `q` is away; `file` is put back with [`put_back`].
@@ -176,8 +187,28 @@ async fn nothing_goes_before_a_batch_that_could_not_be_noted() {
     assert!(app.events.held_up("p").is_none());
     host.execute_batch("ALTER TABLE away RENAME TO notifications").unwrap();
     assert_eq!(round(&app, &["2"]).await.events, 2);
-    let mut told = host.prepare("SELECT event_id FROM notifications ORDER BY position").unwrap();
-    let told: Vec<String> = told.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect();
-    assert_eq!(told, ["1", "2"]);
+    assert_eq!(told(&host), ["1", "2"]);
+    app.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn message_that_was_forgotten_is_not_told_again_after_a_restart() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, clock) = (folder.path(), Arc::new(ManualClock::at(0)));
+    let app = without_q(path, &clock).await;
+    round(&app, &["2", "3"]).await;
+    clock.advance(millis(app.settings.notifications_kept) + 1);
+    publish_at(&app, &["4"], clock.now()).await;
+    round(&app, &[]).await;
+    // The database of `q` is away, and the others are cleared.
+    assert!(clear(&app).await.is_err());
+    app.close().await;
+    let host = rusqlite::Connection::open(path.join("data/host.db")).unwrap();
+    assert_eq!(told(&host), ["4"]);
+    let app = open(path, &clock);
+    // Also one that is old when it is first told.
+    round(&app, &["5"]).await;
+    assert_eq!(told(&host), ["4", "5"]);
+    assert_eq!(got(path, "r"), ["1", "2", "3", "4", "5"]);
     app.close().await;
 }
