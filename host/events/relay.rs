@@ -152,7 +152,8 @@ async fn through(app: &Arc<App>, name: &str, held: &mut HeldUp, round: &mut Rela
         let (mut batch, newest) = waiting(app, name, pass.after).await?;
         batch.retain(|event| event.id <= held.after);
         let Some(last) = batch.last().map(|event| event.id) else {
-            held.behind = pass.behind;
+            // A row that waits: behind one that does not, new events could have the rows of those that were cleared.
+            (held.after, held.behind) = (pass.after, pass.behind);
             break;
         };
         // Those were told before. Of a server's some may have come since, but hardly any so late.

@@ -9,7 +9,7 @@ use crate::events::clear;
 use crate::ids::SystemIds;
 use crate::store::outbox::Event;
 
-const QUIET: [(&str, &str); 5] = [
+const QUIET: [(&str, &str); 6] = [
     ("p/plugin.json", r#"{ "id": "p", "version": "1.0.0", "permissions": ["notify:publish"] }"#),
     (
         "q/plugin.json",
@@ -18,9 +18,11 @@ const QUIET: [(&str, &str); 5] = [
     ("q/events/got.ts", "export function handle() {}"),
     (
         "r/plugin.json",
-        r#"{ "id": "r", "version": "1.0.0", "permissions": ["events:p.made"], "subscriptions": [{ "type": "p.made", "handler": "events/got" }] }"#,
+        r#"{ "id": "r", "version": "1.0.0", "permissions": ["events:p.made", "events:p.other"],
+              "subscriptions": [{ "type": "p.made", "handler": "events/got" }, { "type": "p.other", "handler": "events/more" }] }"#,
     ),
     ("r/events/got.ts", "export function handle() {}"),
+    ("r/events/more.ts", "export function handle() {}"),
 ];
 
 fn open(folder: &Path, clock: &Arc<ManualClock>) -> Arc<App> {
@@ -36,13 +38,13 @@ fn open(folder: &Path, clock: &Arc<ManualClock>) -> Arc<App> {
 }
 
 async fn publish(app: &Arc<App>, ids: &[&str]) {
-    publish_at(app, ids, 0).await;
+    publish_at(app, ids, "p.made", 0).await;
 }
 
-async fn publish_at(app: &Arc<App>, ids: &[&str], now: Millis) {
+async fn publish_at(app: &Arc<App>, ids: &[&str], topic: &str, now: Millis) {
     for id in ids {
         let (event_id, event_key, tenant) = ((*id).to_owned(), (*id).to_owned(), "t".to_owned());
-        let (topic, payload) = ("p.made".to_owned(), "1".to_owned());
+        let (topic, payload) = (topic.to_owned(), "1".to_owned());
         let event = Event { event_id, event_key, tenant, topic, subject: None, payload };
         change(app, "p", move |tx| outbox::publish(tx, &event, now).map(drop)).await.unwrap();
     }
@@ -198,7 +200,7 @@ async fn message_that_was_forgotten_is_not_told_again_after_a_restart() {
     let app = without_q(path, &clock).await;
     round(&app, &["2", "3"]).await;
     clock.advance(millis(app.settings.notifications_kept) + 1);
-    publish_at(&app, &["4"], clock.now()).await;
+    publish_at(&app, &["4"], "p.made", clock.now()).await;
     round(&app, &[]).await;
     // The database of `q` is away, and the others are cleared.
     assert!(clear(&app).await.is_err());
@@ -210,5 +212,38 @@ async fn message_that_was_forgotten_is_not_told_again_after_a_restart() {
     round(&app, &["5"]).await;
     assert_eq!(told(&host), ["4", "5"]);
     assert_eq!(got(path, "r"), ["1", "2", "3", "4", "5"]);
+    app.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn event_in_the_row_of_one_that_was_cleared_is_told_beside_what_waits() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, clock) = (folder.path(), Arc::new(ManualClock::at(0)));
+    let app = open(path, &clock);
+    round(&app, &[]).await;
+    let rename = |plugin: &str, from: &str, to: &str| {
+        let database = rusqlite::Connection::open(path.join("data").join(plugin).with_extension("db")).unwrap();
+        database.execute_batch(&format!("ALTER TABLE {from} RENAME TO {to}")).unwrap();
+    };
+    for plugin in ["q", "r"] {
+        app.lane(plugin).exclusive(|_| ()).await.unwrap();
+        rename(plugin, "_oncehost_deliveries", "away");
+    }
+    let ids: Vec<String> = (1..=BATCH).map(|id| id.to_string()).collect();
+    publish(&app, &ids.iter().map(String::as_str).collect::<Vec<_>>()).await;
+    publish_at(&app, &["last"], "p.other", 0).await;
+    round(&app, &[]).await;
+    round(&app, &[]).await;
+    // It has what waits, and the other one does not.
+    rename("r", "away", "_oncehost_deliveries");
+    clock.advance(1_000);
+    while round(&app, &[]).await.again == Some(clock.now()) {}
+    assert_eq!(got(path, "r").last().map(String::as_str), Some("last"));
+    clock.advance(millis(app.settings.events_kept) + 1);
+    assert!(clear(&app).await.is_err());
+    publish_at(&app, &["in its row"], "p.other", clock.now()).await;
+    round(&app, &[]).await;
+    let host = rusqlite::Connection::open(path.join("data/host.db")).unwrap();
+    assert_eq!(told(&host).last().map(String::as_str), Some("in its row"));
     app.close().await;
 }
