@@ -15,15 +15,22 @@ fn position(body: &str) -> String {
     let source = format!(
         "const far = 1\nexport function handle(input: any) {{\n{body}\n}}\nfunction Foo() {{ throw new Error('x') }}\nclass Bad extends Error {{ constructor() {{\nsuper('bad') }} }}\nclass Worse extends Bad {{ }}\nfunction bad() {{\nthrow new Worse() }}"
     );
-    let bundle = bundle(&[("a.ts", &source)]);
-    assert_eq!(bundle.faults, []);
-    match run_with(bundle.code, &short()) {
-        Err(ScriptError::Limit { position, .. } | ScriptError::Thrown { position, .. }) => {
-            position.map_or_else(|| "nowhere".to_owned(), |position| position.to_string())
+    let ended = || {
+        let bundle = bundle(&[("a.ts", &source)]);
+        assert_eq!(bundle.faults, []);
+        match run_with(bundle.code, &short()) {
+            Err(ScriptError::Limit { position, .. } | ScriptError::Thrown { position, .. }) => {
+                position.map_or_else(|| "nowhere".to_owned(), |position| position.to_string())
+            }
+            other => panic!("{other:?}"),
         }
-        other => panic!("{other:?}"),
-    }
+    };
+    // On a busy machine all its time may go by before it has begun.
+    (0..20).map(|_| ended()).find(|place| place != BEGINS).unwrap_or_else(|| BEGINS.to_owned())
 }
+
+/// Where `handle` begins.
+const BEGINS: &str = "p/a.ts:2:36";
 
 #[test]
 fn a_loop_that_is_ended_is_named_by_its_own_place() {
