@@ -277,7 +277,8 @@ async fn tell(app: &Arc<App>, name: &str, batch: &[Passing], newest: i64) -> Res
     let kept = now.saturating_sub(millis(app.settings.notifications_kept));
     let note = move || {
         // What is so old and was told, before this host began, may be forgotten: nobody knows it any more.
-        let up_to = db.heard_up_to(&plugin)?.unwrap_or(i64::MIN);
+        let any_old = messages.iter().any(|(at, _)| *at < kept);
+        let up_to = if any_old { db.heard_up_to(&plugin)?.unwrap_or(i64::MIN) } else { i64::MIN };
         let new = messages.into_iter().filter(|(at, message)| *at >= kept || message.row > up_to);
         let new: Vec<Message> = new.map(|(_, message)| message).collect();
         if new.is_empty() { db.last_position() } else { db.note(&plugin, newest, &new, now) }
