@@ -100,7 +100,8 @@ async fn keep_at<F>(
     let mut ending = app.events.ending.subscribe();
     // Where rounds rest, a nudge each time something is committed need not wake this loop each time.
     let mut listens_from = Instant::now();
-    loop {
+    // Looked at here too: of what is ready at once the choice below takes any.
+    while !*ending.borrow() {
         let now = app.clock.now();
         wanted.extend(due.iter().filter(|(_, at)| **at <= now).map(|(name, _)| name.clone()));
         let free: Vec<String> = wanted.extract_if(.., |name| !busy.contains(name)).collect();
@@ -119,7 +120,7 @@ async fn keep_at<F>(
             Duration::from_millis(u64::try_from(at.saturating_sub(now)).unwrap_or(0)).min(LONGEST_SLEEP)
         });
         tokio::select! {
-            _ = ending.wait_for(|ending| *ending) => break,
+            _ = ending.changed() => {}
             () = nudges.wait_from(listens_from) => {
                 listens_from = Instant::now() + rest / 4;
                 wanted.extend(nudges.take());
