@@ -51,8 +51,10 @@ fn commit_whose_answer_is_lost_is_found_by_its_key_before_the_caller_hears() {
     let host = host(&proxy.url(&direct), |_| {});
     host.post("shop", "add", "warm", r#"{"code":"warm"}"#).data();
     for (round, how) in [Cut::After, Cut::Before, Cut::After, Cut::Before].into_iter().enumerate() {
-        let (key, body) = (format!("k{round}"), format!(r#"{{"code":"c{round}"}}"#));
-        proxy.cut(how, &format!("c{round}"));
+        // No id or hash that another transaction sends has such a text in it.
+        let (key, code) = (format!("k{round}"), format!("round-{round}"));
+        let body = format!(r#"{{"code":"{code}"}}"#);
+        proxy.cut(how, &code);
         let answer = host.post("shop", "add", &key, &body);
         assert!(proxy.has_cut());
         assert_eq!(answer.data()["created"], true, "round {round}");
