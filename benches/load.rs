@@ -62,6 +62,9 @@ struct Options {
     /// The records of another form are not counted at the end.
     #[arg(long)]
     body_template: Option<String>,
+    /// A process on this machine, such as the host: how much processor time it takes for a request is told too (Linux).
+    #[arg(long)]
+    pid: Option<u32>,
     /// What cargo adds.
     #[arg(long, hide = true)]
     bench: bool,
@@ -220,6 +223,22 @@ async fn drive(plan: Arc<Plan>) -> io::Result<Seen> {
     }
 }
 
+/// The processor time that a process has used, in microseconds.
+fn used(pid: u32) -> io::Result<u64> {
+    // proc(5): user and system time are the 14th and 15th field, in hundredths of a second; the second may hold blanks.
+    let stat = std::fs::read_to_string(format!("/proc/{pid}/stat"))?;
+    let fields = stat.rsplit(") ").next().unwrap_or_default().split(' ');
+    Ok(fields.skip(11).take(2).filter_map(|field| field.parse::<u64>().ok()).sum::<u64>() * 10_000)
+}
+
+/// What a process uses while requests are counted: neither before, nor for what is looked at in the end.
+async fn watch(pid: u32, from: Instant, until: Instant) -> io::Result<u64> {
+    tokio::time::sleep_until(from.into()).await;
+    let before = used(pid)?;
+    tokio::time::sleep_until(until.into()).await;
+    Ok(used(pid)?.saturating_sub(before))
+}
+
 /// Makes the keys that `replay` and `reuse` use, and keeps their replies.
 async fn record(plan: &mut Plan) -> io::Result<()> {
     let mut wire = Wire::open(plan.address).await?;
@@ -265,7 +284,7 @@ async fn count(plan: &Plan) -> io::Result<usize> {
 }
 
 /// Writes the figures; gives whether everything was as it must be.
-async fn report(plan: &Plan, seen: Seen) -> io::Result<bool> {
+async fn report(plan: &Plan, seen: Seen, cpu: Option<u64>) -> io::Result<bool> {
     let mut out = io::stdout().lock();
     let Seen { mut micros, by_status, done, open, differing } = seen;
     micros.sort_unstable();
@@ -280,6 +299,10 @@ async fn report(plan: &Plan, seen: Seen) -> io::Result<bool> {
     )?;
     let most = micros.last().copied().unwrap_or(0);
     writeln!(out, "  p50 {} µs, p90 {} µs, p99 {} µs, max {most} µs", at(500), at(900), at(990))?;
+    if let Some(cpu) = cpu {
+        let requests = u64::try_from(micros.len()).unwrap_or(u64::MAX).max(1);
+        writeln!(out, "  {} µs of a processor for a request", cpu / requests)?;
+    }
     for (status, number) in &by_status {
         writeln!(out, "  {number} × {status}")?;
     }
@@ -331,6 +354,7 @@ async fn load(options: Options) -> io::Result<bool> {
     for _ in 0..plan.options.connections {
         connections.spawn(drive(plan.clone()));
     }
+    let watched = plan.options.pid.map(|pid| tokio::spawn(watch(pid, plan.counted_from, plan.until)));
     let mut all = Seen::default();
     while let Some(seen) = connections.join_next().await {
         let seen = seen.map_err(io::Error::other)??;
@@ -342,7 +366,11 @@ async fn load(options: Options) -> io::Result<bool> {
         all.open.extend(seen.open);
         all.differing += seen.differing;
     }
-    report(&plan, all).await
+    let cpu = match watched {
+        Some(watched) => Some(watched.await.map_err(io::Error::other)??),
+        None => None,
+    };
+    report(&plan, all, cpu).await
 }
 
 fn main() -> std::process::ExitCode {

@@ -6,7 +6,7 @@
 // It builds what it needs (release) and takes free ports; --host BINARY --load BINARY name what is built already. What
 // is compared stands in sqlite.mjs and postgres.mjs; for the latter it starts a Postgres of its own.
 import { execFileSync, spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, readFileSync, rmSync } from 'node:fs'
+import { existsSync, mkdtempSync, rmSync } from 'node:fs'
 import { cpus, tmpdir, totalmem } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
@@ -67,12 +67,6 @@ if (!contenders) {
 }
 const server = options.store === 'postgres' ? await startPostgres() : undefined
 
-/** Seconds of processor time that a process has used. */
-function cpuSeconds(pid) {
-  const fields = readFileSync(`/proc/${pid}/stat`, 'utf8').split(') ')[1].split(' ')
-  return (Number(fields[11]) + Number(fields[12])) / 100
-}
-
 async function started(port) {
   for (let tries = 0; tries < 400; tries++) {
     try {
@@ -94,14 +88,14 @@ async function measure(name, mode, connections, built) {
   const service = spawn(command, args.map(String), { cwd: root, stdio: 'ignore' })
   try {
     await started(port)
-    const before = cpuSeconds(service.pid)
     const out = execFileSync(built.load, [
       '--mode', mode, '--connections', connections, '--seconds', options.seconds, '--url', `http://127.0.0.1:${port}`,
+      '--pid', String(service.pid),
     ]).toString()
     const rate = Number(/: (\d+) requests\/s/.exec(out)[1])
     const [, p50, , p99] = /p50 (\d+) µs, p90 (\d+) µs, p99 (\d+) µs/.exec(out).map(Number)
-    const requests = rate * (Number(options.seconds) + 1)
-    return { rate, p50: p50 / 1000, p99: p99 / 1000, cpu: ((cpuSeconds(service.pid) - before) / requests) * 1e6 }
+    const cpu = Number(/(\d+) µs of a processor/.exec(out)[1])
+    return { rate, p50: p50 / 1000, p99: p99 / 1000, cpu }
   } finally {
     service.kill('SIGKILL')
     await new Promise((resolve) => service.once('exit', resolve))
