@@ -4,9 +4,10 @@
 
 import http from 'node:http'
 import { host } from '../tests/browser/support/host.mjs'
+import { given } from './given.mjs'
 
-const [binary = 'target/release/oncehost', seconds = '5'] = process.argv.slice(2)
-const span = Number(seconds) * 1000
+const { BINARY: binary, SECONDS: seconds } = given({ BINARY: 'target/release/oncehost', SECONDS: '5' })
+const span = seconds * 1000
 
 const files = {
   'say/plugin.json': '{ "id": "say", "version": "1.0.0", "permissions": ["notify:publish"] }',

@@ -9,9 +9,11 @@ import { createRequire } from 'node:module'
 import { tmpdir } from 'node:os'
 import { join } from 'node:path'
 import { freePort } from './compare/server.mjs'
+import { given, installed } from './given.mjs'
 
+const { BINARY: binary, LOAD: driver, ROWS: rows, SECONDS: seconds } = given({ BINARY: undefined, LOAD: undefined, ROWS: '5000000', SECONDS: '5' })
+installed()
 const Database = createRequire(new URL('./compare/package.json', import.meta.url))('better-sqlite3')
-const [binary, driver, rows = '5000000', seconds = '5'] = process.argv.slice(2)
 const EXPIRED = 500_000
 const data = mkdtempSync(join(tmpdir(), 'oncehost-grown-'))
 const file = join(data, 'lane-change.db')
@@ -35,7 +37,7 @@ async function host() {
   return {
     begun,
     load: () => {
-      const out = execFileSync(driver, ['--mode', 'fresh', '--connections', '64', '--seconds', seconds, '--url', `http://127.0.0.1:${port}`]).toString()
+      const out = execFileSync(driver, ['--mode', 'fresh', '--connections', '64', '--seconds', String(seconds), '--url', `http://127.0.0.1:${port}`]).toString()
       const [, rate] = /: (\d+) requests\/s/.exec(out)
       const [, p50, p99] = /p50 (\d+) µs, .*p99 (\d+) µs/.exec(out)
       return { rate: Number(rate), p50: p50 / 1000, p99: p99 / 1000 }
@@ -82,7 +84,7 @@ try {
   const empty = running.load()
   show('empty database', empty)
   await running.stop()
-  fill(Number(rows), 'filled', 0)
+  fill(rows, 'filled', 0)
   running = await host()
   const grown = running.load()
   show(`${rows} records, rows and events`, grown)
@@ -90,7 +92,7 @@ try {
   fill(EXPIRED, 'expired', 100 * 24 * 3600 * 1000)
   running = await host()
   const until = (ms) => new Promise((resolve) => setTimeout(resolve, Math.max(0, running.begun + ms - Date.now())))
-  await until(50_000 - Number(seconds) * 1000)
+  await until(50_000 - seconds * 1000)
   const before = running.load()
   show('the same again, before the clearing', before)
   // The first clearing comes a minute after the start.

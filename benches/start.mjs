@@ -3,13 +3,12 @@
 import { spawn } from 'node:child_process'
 import { cpSync, mkdtempSync, readFileSync, rmSync, writeFileSync } from 'node:fs'
 import { tmpdir } from 'node:os'
-import { join, resolve as absolute } from 'node:path'
+import { join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { freePort } from './compare/server.mjs'
+import { given } from './given.mjs'
 
-const [given = 'target/release/oncehost', runs = '9'] = process.argv.slice(2)
-// Hosts are started in folders of their own.
-const binary = absolute(given)
+const { BINARY: binary, RUNS: runs } = given({ BINARY: 'target/release/oncehost', RUNS: '9' })
 const shipped = fileURLToPath(new URL('../plugins/', import.meta.url))
 
 /** A folder with this many copies of a shipped plugin, each with tables, flows and subscriptions. */
@@ -46,7 +45,7 @@ for (const count of [2, 100]) {
   const [times, memory] = [[], []]
   let rested = 0
   // The first one makes the tables.
-  for (let run = 0; run <= Number(runs); run += 1) {
+  for (let run = 0; run <= runs; run += 1) {
     const port = await freePort()
     const begun = performance.now()
     const host = spawn(binary, ['dev', '--apply-schema', '--listen', `127.0.0.1:${port}`], { cwd: folder, stdio: 'ignore' })
@@ -58,7 +57,7 @@ for (const count of [2, 100]) {
       times.push(took)
       memory.push(rest(host.pid))
     }
-    if (run === Number(runs)) {
+    if (run === runs) {
       await new Promise((resolve) => setTimeout(resolve, RESTED))
       rested = rest(host.pid)
     }

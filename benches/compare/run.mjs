@@ -1,32 +1,50 @@
 // oncehost beside the same service written by hand, alternately, three rounds, as a table of ratios.
 //
 //   node benches/compare/run.mjs [--store sqlite|postgres] [--seconds 5] [--rounds 3] [--connections 1,16,64]
-//                                [--modes fresh,replay,read]
+//                                [--modes fresh,replay,reuse,read,race]
 //
 // It builds what it needs (release) and takes free ports; --host BINARY --load BINARY name what is built already. What
 // is compared stands in sqlite.mjs and postgres.mjs; for the latter it starts a Postgres of its own.
 import { execFileSync, spawn } from 'node:child_process'
-import { existsSync, mkdtempSync, rmSync } from 'node:fs'
+import { mkdtempSync, rmSync } from 'node:fs'
 import { cpus, tmpdir, totalmem } from 'node:os'
 import { dirname, join } from 'node:path'
 import { fileURLToPath } from 'node:url'
 import { parseArgs } from 'node:util'
+import { help, installed, number, program, refuse } from '../given.mjs'
 import { freePort, startPostgres } from './server.mjs'
 
 const here = dirname(fileURLToPath(import.meta.url))
 const root = join(here, '..', '..')
-const { values: options } = parseArgs({
-  options: {
-    seconds: { type: 'string', default: '5' },
-    rounds: { type: 'string', default: '3' },
-    connections: { type: 'string', default: '1,16,64' },
-    modes: { type: 'string', default: 'fresh,replay,read' },
-    store: { type: 'string', default: 'sqlite' },
-    host: { type: 'string' },
-    load: { type: 'string' },
-  },
+help()
+const options = read({
+  seconds: { type: 'string', default: '5' },
+  rounds: { type: 'string', default: '3' },
+  connections: { type: 'string', default: '1,16,64' },
+  modes: { type: 'string', default: 'fresh,replay,read' },
+  store: { type: 'string', default: 'sqlite' },
+  host: { type: 'string' },
+  load: { type: 'string' },
 })
+for (const name of ['seconds', 'rounds']) number(options[name], `--${name}`)
+const connections = options.connections.split(',').map((it) => number(it, '--connections'))
+const modes = options.modes.split(',').map((it) => oneOf('--modes', it, ['fresh', 'replay', 'reuse', 'read', 'race']))
+for (const name of ['host', 'load']) {
+  if (options[name]) options[name] = program(options[name], name.toUpperCase())
+}
 const target = process.env.CARGO_TARGET_DIR ?? join(root, 'target')
+
+function read(options) {
+  try {
+    return parseArgs({ options }).values
+  } catch (error) {
+    return refuse(error.message)
+  }
+}
+
+function oneOf(name, given, known) {
+  return known.includes(given) ? given : refuse(`${name} takes ${known.join(', ')}; it got ${given}`)
+}
 
 function build() {
   if (options.host && options.load) return { host: options.host, load: options.load }
@@ -60,11 +78,7 @@ const services = {
       theirs('postgres.mjs', '--call', 'function', '--url', server.emptied(), '--port', port),
   },
 }
-const contenders = services[options.store]
-if (!contenders) {
-  console.error(`--store takes ${Object.keys(services).join(' or ')}; it got ${options.store}`)
-  process.exit(2)
-}
+const contenders = services[oneOf('--store', options.store, Object.keys(services))]
 const server = options.store === 'postgres' ? await startPostgres() : undefined
 
 async function started(port) {
@@ -89,7 +103,7 @@ async function measure(name, mode, connections, built) {
   try {
     await started(port)
     const out = execFileSync(built.load, [
-      '--mode', mode, '--connections', connections, '--seconds', options.seconds, '--url', `http://127.0.0.1:${port}`,
+      '--mode', mode, '--connections', String(connections), '--seconds', options.seconds, '--url', `http://127.0.0.1:${port}`,
       '--pid', String(service.pid),
     ]).toString()
     const rate = Number(/: (\d+) requests\/s/.exec(out)[1])
@@ -105,25 +119,23 @@ async function measure(name, mode, connections, built) {
 
 const median = (numbers) => numbers.toSorted((a, b) => a - b)[Math.floor(numbers.length / 2)]
 
-if (!existsSync(join(here, 'node_modules'))) {
-  execFileSync('npm', ['ci', '--no-audit', '--no-fund'], { cwd: here, stdio: 'inherit' })
-}
+installed()
 const built = build()
 const [cpu] = cpus()
 console.log(`\n${cpus().length} cores (${cpu.model.trim()}), ${Math.round(totalmem() / 2 ** 30)} GiB, Node ${process.version}, ${options.rounds} rounds of ${options.seconds} s, medians; the driver shares the cores\n`)
 console.log('| what | connections | service | requests/s | p50 ms | p99 ms | CPU µs/request | oncehost is |')
 console.log('|---|---|---|---|---|---|---|---|')
-for (const mode of options.modes.split(',')) {
-  for (const connections of options.connections.split(',')) {
+for (const mode of modes) {
+  for (const many of connections) {
     const seen = Object.fromEntries(Object.keys(contenders).map((name) => [name, []]))
     for (let round = 0; round < Number(options.rounds); round++) {
-      for (const name of Object.keys(contenders)) seen[name].push(await measure(name, mode, connections, built))
+      for (const name of Object.keys(contenders)) seen[name].push(await measure(name, mode, many, built))
     }
     const of = (name, what) => median(seen[name].map((it) => it[what]))
     for (const name of Object.keys(contenders)) {
       const ratio = (of('oncehost', 'rate') / of(name, 'rate')).toFixed(2)
       console.log(
-        `| ${mode} | ${connections} | ${name} | ${of(name, 'rate')} | ${of(name, 'p50').toFixed(2)} | ${of(name, 'p99').toFixed(2)} | ${of(name, 'cpu').toFixed(0)} | ${ratio} × |`,
+        `| ${mode} | ${many} | ${name} | ${of(name, 'rate')} | ${of(name, 'p50').toFixed(2)} | ${of(name, 'p99').toFixed(2)} | ${of(name, 'cpu').toFixed(0)} | ${ratio} × |`,
       )
     }
   }
