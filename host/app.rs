@@ -190,6 +190,7 @@ impl App {
         *self.registry.write().unwrap_or_else(PoisonError::into_inner) = next.clone();
         self.reloads.fetch_add(u64::from(counts), Ordering::Relaxed);
         let newer = next.newer_than(&before);
+        newer.iter().filter_map(|id| next.plugins.get(id)).for_each(|plugin| plugin.tell_lacking());
         newer.iter().for_each(|id| self.events.resume(id));
         self.flows.reloaded(newer.into_iter());
     }

@@ -73,6 +73,7 @@ impl Server {
             Ok((tcp, address)) => {
                 // An app is served once.
                 let _first = app.address.set(address);
+                app.registry().plugins.values().for_each(|plugin| plugin.tell_lacking());
                 let local = bind_local(&app.settings.data)
                     .inspect_err(|error| {
                         let data = app.settings.data.display();

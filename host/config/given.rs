@@ -106,6 +106,18 @@ impl GivenSettings {
         self.file.keys().map(|(plugin, name)| (plugin.as_str(), name.as_str()))
     }
 
+    /// Why a plugin's scripts cannot have a secret, and what to do about it; `None` where they can.
+    pub fn lacks(&self, plugin: &str, secret: &str) -> Option<(String, String)> {
+        match self.of(plugin, secret) {
+            Ok(Some(_)) => None,
+            Ok(None) => {
+                let text = format!("the secret {secret} has no value, and steps that ask for it fail");
+                Some((text, Self::way(plugin, secret)))
+            }
+            Err(why) => Some((why, "let the host read that file".to_owned())),
+        }
+    }
+
     /// How a value can be given, for messages.
     pub fn way(plugin: &str, name: &str) -> String {
         let env = format!("ONCEHOST_{PREFIX}{plugin}_{name}").replace('-', "_").to_ascii_uppercase();

@@ -283,6 +283,13 @@ impl Plugin {
     pub fn veil(&self) -> Veil {
         self.given.veil(&self.id, &self.secrets)
     }
+
+    /// Tells in the log which of its secrets its scripts cannot have.
+    pub fn tell_lacking(&self) {
+        for (text, fix) in self.secrets.iter().filter_map(|name| self.given.lacks(&self.id, name)) {
+            tracing::warn!(plugin = self.id, "{text}: {fix}");
+        }
+    }
 }
 
 impl Code {

@@ -5,7 +5,7 @@ use serde_json::{Value as Json, json};
 use super::{run, shop};
 use crate::support::host::write;
 use crate::support::postgres;
-use crate::support::process::Folders;
+use crate::support::process::{Folders, Process};
 
 /// The levels that are not `ok`, by check and subject.
 fn complaints(folders: &Folders, code: i32) -> Vec<(String, String, String)> {
@@ -50,6 +50,30 @@ fn what_is_wrong_is_named_with_its_place() {
     assert_eq!(complaints(&folders, 1), [fails("database", "other.db"), fails("plugin", "shop")]);
     let ended = run(folders.command(&["doctor"]));
     assert!(ended.out.contains("FAIL  plugin shop: shop/handlers/add.ts:2:"), "{}", ended.out);
+}
+
+#[test]
+fn secret_without_a_value_is_told_before_a_step_asks_for_it() {
+    let needy = r#"{ "id": "needy", "version": "1.0.0", "settings": { "api_key": { "secret": true } } }"#;
+    let folders = Folders::new([("needy/plugin.json", needy)]);
+    let way = "below [settings.needy] in oncehost.toml, or as ONCEHOST_SETTINGS_NEEDY_API_KEY";
+    let log = folders.data().with_file_name("log");
+    let started = |command| {
+        let host = Process::logging(command, std::fs::File::create(&log).unwrap().into());
+        assert!(host.terminate().success());
+        std::fs::read_to_string(&log).unwrap()
+    };
+    let told = started(folders.command(&["dev"]));
+    assert!(told.contains("the secret api_key has no value") && told.contains(way), "{told}");
+    let warned = ("settings".to_owned(), "needy".to_owned(), "warn".to_owned());
+    assert_eq!(complaints(&folders, 0), [warned]);
+    write(&folders.data().with_file_name("oncehost.toml"), "[settings.needy]\napi_key = { file = \"key\" }\n");
+    let told = started(folders.command(&["dev"]));
+    assert!(told.contains("cannot be read") && !told.contains("has no value"), "{told}");
+    write(&folders.data().with_file_name("key"), "t0p");
+    let told = started(folders.command(&["dev"]));
+    assert!(!told.contains("api_key"), "{told}");
+    assert_eq!(complaints(&folders, 0), []);
 }
 
 #[test]

@@ -106,7 +106,9 @@ pub(super) fn plugins(settings: &Settings, host: Option<&Json>) -> Vec<Finding> 
     }
     for plugin in registry.plugins.values() {
         let looked = [tables(settings, plugin), host.and_then(|host| served(host, plugin))];
-        let looked: Vec<Finding> = looked.into_iter().flatten().collect();
+        let lacking = plugin.secrets.iter().filter_map(|name| settings.given_settings.lacks(&plugin.id, name));
+        let lacking = lacking.map(|(text, fix)| Finding::warn("settings", text, fix));
+        let looked: Vec<Finding> = looked.into_iter().flatten().chain(lacking).collect();
         if looked.is_empty() {
             let text = format!("{} loads (hash {})", plugin.version, short(&plugin.hash));
             findings.push(Finding::ok("plugin", text).of(plugin.id.clone()));
