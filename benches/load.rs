@@ -354,7 +354,10 @@ async fn load(options: Options) -> io::Result<bool> {
     for _ in 0..plan.options.connections {
         connections.spawn(drive(plan.clone()));
     }
-    let watched = plan.options.pid.map(|pid| tokio::spawn(watch(pid, plan.counted_from, plan.until)));
+    let mut watched = JoinSet::new();
+    if let Some(pid) = plan.options.pid {
+        watched.spawn(watch(pid, plan.counted_from, plan.until));
+    }
     let mut all = Seen::default();
     while let Some(seen) = connections.join_next().await {
         let seen = seen.map_err(io::Error::other)??;
@@ -366,10 +369,7 @@ async fn load(options: Options) -> io::Result<bool> {
         all.open.extend(seen.open);
         all.differing += seen.differing;
     }
-    let cpu = match watched {
-        Some(watched) => Some(watched.await.map_err(io::Error::other)??),
-        None => None,
-    };
+    let cpu = watched.join_next().await.transpose().map_err(io::Error::other)?.transpose()?;
     report(&plan, all, cpu).await
 }
 
