@@ -22,6 +22,9 @@ use crate::store::{Alone, Notice, StoreError, Tx};
 /// Events, and about how many bytes of them, that go together.
 const BATCH: usize = 256;
 const BATCH_BYTES: usize = 4 << 20;
+/// How many rows before the last one that was left waiting may come later than that: a server lets transactions commit in
+/// another order than that of their rows.
+const REACH: i64 = 512;
 /// Rounds that the relay of one host makes within a lease, if there is always more, so that others can have theirs.
 const ROUNDS: u32 = 16;
 /// How soon a host looks again whether another one still relays.
@@ -66,6 +69,8 @@ pub(super) struct Relayed {
 pub(super) struct HeldUp {
     /// The last row of it.
     after: i64,
+    /// Those of its rows that are within reach of that one.
+    left: BTreeSet<i64>,
     /// Plugins that did not get all up to there: they get nothing from behind it.
     behind: BTreeSet<String>,
     /// The pass through it that is under way.
@@ -91,6 +96,13 @@ impl HeldUp {
         self.times > 0 && (self.pass.is_some() || !(1..=longest).contains(&(self.again - now)))
     }
 
+    /// Leaves these waiting as well.
+    fn leave(&mut self, batch: &[Passing]) {
+        self.left.extend(batch.iter().map(|event| event.id));
+        self.after = self.after.max(self.left.last().copied().unwrap_or_default());
+        self.left = self.left.split_off(&(self.after - REACH));
+    }
+
     fn try_again(&mut self, now: Millis) {
         self.times += 1;
         self.again = super::after(now, AGAIN.pause(self.times, 1.0).unwrap_or_default());
@@ -110,13 +122,15 @@ pub(super) async fn relay(app: &Arc<App>, name: &str) -> Result<Relayed, Failure
     let mut round = Relayed::default();
     let begun = Instant::now();
     loop {
-        let (batch, newest) = waiting(app, name, held.after).await?;
-        let Some(last) = batch.last() else { break };
+        let (batch, newest) = beyond(app, name, &held).await?;
+        if batch.is_empty() {
+            break;
+        }
         match pass_on(app, name, &batch, newest, &mut held.behind).await? {
             // From the same place again: what had its number before these may have been committed since.
             None => round.events += batch.len(),
             Some(failure) => {
-                held.after = last.id;
+                held.leave(&batch);
                 round.failed.get_or_insert(failure);
             }
         }
@@ -149,11 +163,12 @@ async fn through(app: &Arc<App>, name: &str, held: &mut HeldUp, round: &mut Rela
     let kept = app.clock.now().saturating_sub(millis(app.settings.notifications_kept));
     let mut pass = held.pass.take().unwrap_or_default();
     loop {
-        let (mut batch, newest) = waiting(app, name, pass.after).await?;
+        let (mut batch, newest) = waiting(app, name, pass.after, BATCH).await?;
         batch.retain(|event| event.id <= held.after);
         let Some(last) = batch.last().map(|event| event.id) else {
             // A row that waits: behind one that does not, new events could have the rows of those that were cleared.
             (held.after, held.behind) = (pass.after, pass.behind);
+            held.left.retain(|id| *id <= held.after);
             break;
         };
         // Those were told before. Of a server's some may have come since, but hardly any so late.
@@ -202,15 +217,28 @@ async fn alone(app: &Arc<App>, name: &str) -> Result<Option<Alone>, Failure> {
     Ok(Some(Alone::default()))
 }
 
-/// What waits behind a row, and which row is the last one there.
-async fn waiting(app: &Arc<App>, name: &str, after: i64) -> Result<(Vec<Passing>, i64), Failure> {
+/// What waits and was not left waiting, and which row is the last one.
+async fn beyond(app: &Arc<App>, name: &str, held: &HeldUp) -> Result<(Vec<Passing>, i64), Failure> {
+    if app.database(name).is_shared() && !held.left.is_empty() {
+        let (mut found, newest) = waiting(app, name, held.after - REACH, BATCH + held.left.len()).await?;
+        found.retain(|event| !held.left.contains(&event.id));
+        // Otherwise those that were left may have taken all the room.
+        if !found.is_empty() {
+            return Ok((found, newest));
+        }
+    }
+    waiting(app, name, held.after, BATCH).await
+}
+
+/// At most so many events that wait behind a row, and which row is the last one.
+async fn waiting(app: &Arc<App>, name: &str, after: i64, most: usize) -> Result<(Vec<Passing>, i64), Failure> {
     if name == HOST {
         let db = app.host_db.clone();
-        let found = blocking(move || db.waiting_events(after, BATCH, BATCH_BYTES)).await??;
+        let found = blocking(move || db.waiting_events(after, most, BATCH_BYTES)).await??;
         // Browsers hear nothing of these.
         return Ok((found.into_iter().map(Passing::accepted).collect(), 0));
     }
-    let work = move |tx: &Tx| Ok((outbox::waiting(tx, after, BATCH, BATCH_BYTES)?, outbox::newest(tx)?));
+    let work = move |tx: &Tx| Ok((outbox::waiting(tx, after, most, BATCH_BYTES)?, outbox::newest(tx)?));
     let (found, newest) = look(app, name, work).await?.unwrap_or_default();
     Ok((found.into_iter().map(|event| Passing::published(name, event)).collect(), newest))
 }

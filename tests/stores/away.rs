@@ -1,11 +1,13 @@
 //! A database that is away: whose data are there wait, the others go on.
 
+use oncehost::config::Store;
 use serde_json::json;
 
 use super::place;
 use crate::events::EAR;
 use crate::flows::until;
-use crate::support::host::{Host, answer, ureq_agent};
+use crate::support::host::{Host, START, answer, ureq_agent};
+use crate::support::postgres;
 use crate::support::process::Folders;
 use crate::support::scenario::files;
 use crate::support::shop::SHOP;
@@ -29,6 +31,35 @@ fn host_serves_the_others_while_a_database_is_away() {
     let why = ready.json()["reasons"][0].as_str().unwrap().to_owned();
     assert!(why.starts_with("postgres://127.0.0.1:1/none, where shop is: "), "{why}");
     assert!(!why.contains("s3cret"));
+}
+
+#[test]
+fn event_that_commits_late_goes_before_what_is_published_after_it_while_a_database_is_away() {
+    let url = postgres::database();
+    let host = Host::with(files(&format!("{SHOP}{EAR}")), |settings| {
+        settings.store = Store::Postgres(url.clone());
+        place(settings, "shop", NOWHERE);
+    });
+    let mut connected = tokio::task::JoinSet::new();
+    let late = host.block_on(async {
+        let (client, connection) = tokio_postgres::connect(&url, tokio_postgres::NoTls).await.unwrap();
+        connected.spawn(connection);
+        let row = format!(
+            "INSERT INTO ear._oncehost_events (event_id, tenant, topic, event_key, payload, published_at) \
+             VALUES ('late', 'dev', 'heard', 'late', '{{\"text\":\"late\"}}', {START})"
+        );
+        client.batch_execute(&format!("BEGIN; {row}")).await.unwrap();
+        client
+    });
+    let say = |text: &str| host.post("ear", "say-two", text, &json!({ "text": text }).to_string()).data();
+    say("x");
+    until(|| host.count("ear", "heard"), |heard| *heard == 2);
+    host.block_on(late.batch_execute("COMMIT")).unwrap();
+    say("y");
+    until(|| host.count("ear", "heard"), |heard| *heard == 5);
+    let arrived = "SELECT event::json -> 'data' ->> 'text' FROM _oncehost_deliveries \
+                   WHERE subscription = 'heard events/keep' ORDER BY id";
+    assert_eq!(host.rows("ear", arrived), [["xa"], ["xb"], ["late"], ["ya"], ["yb"]]);
 }
 
 #[test]
