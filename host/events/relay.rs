@@ -103,6 +103,13 @@ impl HeldUp {
         self.left = self.left.split_off(&(self.after - REACH));
     }
 
+    /// A pass took all that waits. Rounds begin behind a row that waits: behind one that does not, new events could have
+    /// the rows of those that were cleared.
+    fn gone_through(&mut self, pass: Pass) {
+        (self.after, self.behind) = (pass.after, pass.behind);
+        self.left.retain(|id| *id <= self.after);
+    }
+
     fn try_again(&mut self, now: Millis) {
         self.times += 1;
         self.again = super::after(now, AGAIN.pause(self.times, 1.0).unwrap_or_default());
@@ -166,9 +173,7 @@ async fn through(app: &Arc<App>, name: &str, held: &mut HeldUp, round: &mut Rela
         let (mut batch, newest) = waiting(app, name, pass.after, BATCH).await?;
         batch.retain(|event| event.id <= held.after);
         let Some(last) = batch.last().map(|event| event.id) else {
-            // A row that waits: behind one that does not, new events could have the rows of those that were cleared.
-            (held.after, held.behind) = (pass.after, pass.behind);
-            held.left.retain(|id| *id <= held.after);
+            held.gone_through(pass);
             break;
         };
         // Those were told before. Of a server's some may have come since, but hardly any so late.
@@ -183,6 +188,11 @@ async fn through(app: &Arc<App>, name: &str, held: &mut HeldUp, round: &mut Rela
                     break;
                 }
             }
+        }
+        if !shared && last == held.after {
+            // At once, so that no round begins behind this one.
+            held.gone_through(pass);
+            break;
         }
         if begun.elapsed() > app.settings.lease / ROUNDS {
             held.pass = Some(pass);
