@@ -133,7 +133,7 @@ pub(super) async fn relay(app: &Arc<App>, name: &str) -> Result<Relayed, Failure
         if batch.is_empty() {
             break;
         }
-        match pass_on(app, name, &batch, newest, &mut held.behind).await? {
+        match pass_on(app, name, &batch, newest, None, &mut held.behind).await? {
             // From the same place again: what had its number before these may have been committed since.
             None => round.events += batch.len(),
             Some(failure) => {
@@ -178,7 +178,10 @@ async fn through(app: &Arc<App>, name: &str, held: &mut HeldUp, round: &mut Rela
         };
         // Those were told before. Of a server's some may have come since, but hardly any so late.
         batch.iter_mut().filter(|event| !shared || event.at < kept).for_each(|event| event.message = None);
-        match pass_on(app, name, &batch, newest, &mut pass.behind).await? {
+        // The others have them: again, they would come behind later ones, to a step that has begun to wait since, or once
+        // more where the delivery was cleared. Of a server's nobody may have one that has come since.
+        let to = (!shared).then_some(&held.behind);
+        match pass_on(app, name, &batch, newest, to, &mut pass.behind).await? {
             None => round.events += batch.len(),
             Some(failure) => {
                 pass.after = last;
@@ -253,9 +256,9 @@ async fn waiting(app: &Arc<App>, name: &str, after: i64, most: usize) -> Result<
     Ok((found.into_iter().map(|event| Passing::published(name, event)).collect(), newest))
 }
 
-/// Passes events on to all who want them, and notes that; gives the first failure of a plugin that did not take them, for
-/// which they go on waiting. `behind` are plugins that did not get an earlier event, or these: they get none of what comes
-/// later.
+/// Passes events on to all who want them, or those of them in `to`, and notes that; gives the first failure of a plugin
+/// that did not take them, for which they go on waiting. `behind` are plugins that did not get an earlier event, or
+/// these: they get none of what comes later.
 ///
 /// # Errors
 /// When something else failed: nothing that comes later may go before these.
@@ -264,9 +267,10 @@ async fn pass_on(
     name: &str,
     batch: &[Passing],
     newest: i64,
+    to: Option<&BTreeSet<String>>,
     behind: &mut BTreeSet<String>,
 ) -> Result<Option<Failure>, Failure> {
-    let (mut arriving, unknown) = deliveries_of(app, batch).await?;
+    let (mut arriving, unknown) = deliveries_of(app, batch, to).await?;
     behind.extend(unknown.keys().cloned());
     let mut failed = unknown.into_values().next();
     for plugin in &*behind {
@@ -327,13 +331,15 @@ async fn tell(app: &Arc<App>, name: &str, batch: &[Passing], newest: i64) -> Res
     Ok(())
 }
 
-/// What the events bring to whom, and of which plugins that is not known.
+/// What the events bring to whom, of all or of those in `to`, and of which plugins that is not known.
 async fn deliveries_of(
     app: &Arc<App>,
     batch: &[Passing],
+    to: Option<&BTreeSet<String>>,
 ) -> Result<(BTreeMap<String, Vec<NewDelivery>>, BTreeMap<String, Failure>), Failure> {
+    let is_meant = |plugin: &str| to.is_none_or(|to| to.contains(plugin));
     let mut arriving: BTreeMap<String, Vec<NewDelivery>> = BTreeMap::new();
-    for known in subscriptions::current(app).await?.iter() {
+    for known in subscriptions::current(app).await?.iter().filter(|known| is_meant(&known.row.plugin)) {
         let found = batch.iter().filter_map(|event| known.delivery(event));
         let found: Vec<NewDelivery> = found.collect();
         if !found.is_empty() {
@@ -341,7 +347,7 @@ async fn deliveries_of(
         }
     }
     let mut unknown = BTreeMap::new();
-    for plugin in databases(app).await? {
+    for plugin in databases(app).await?.into_iter().filter(|plugin| is_meant(plugin)) {
         // What waits in a database that is away hears of the events later; the others do not wait for it.
         let looked = match app.database(&plugin).ready() {
             Ok(()) => look(app, &plugin, steps::awaited).await,

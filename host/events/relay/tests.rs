@@ -7,7 +7,10 @@ use crate::clock::{Clock, ManualClock};
 use crate::config::Settings;
 use crate::events::clear;
 use crate::ids::SystemIds;
+use crate::plugin::Wanted;
+use crate::reload::reload;
 use crate::store::outbox::Event;
+use crate::store::steps::New;
 
 const QUIET: [(&str, &str); 6] = [
     ("p/plugin.json", r#"{ "id": "p", "version": "1.0.0", "permissions": ["notify:publish"] }"#),
@@ -246,5 +249,82 @@ async fn event_in_the_row_of_one_that_was_cleared_is_told_beside_what_waits() {
     round(&app, &[]).await;
     let host = rusqlite::Connection::open(path.join("data/host.db")).unwrap();
     assert_eq!(told(&host).last().map(String::as_str), Some("in its row"));
+    app.close().await;
+}
+
+/// What a plugin's workflows were given.
+fn given(folder: &Path, plugin: &str) -> Vec<String> {
+    let database = rusqlite::Connection::open(folder.join("data").join(plugin).with_extension("db")).unwrap();
+    let sql = "SELECT event_id FROM _oncehost_deliveries WHERE subscription = 'flows' ORDER BY id";
+    let mut given = database.prepare(sql).unwrap();
+    given.query_map([], |row| row.get(0)).unwrap().map(Result::unwrap).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn step_hears_nothing_that_came_before_it_waited() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, clock) = (folder.path(), Arc::new(ManualClock::at(0)));
+    let app = without_q(path, &clock).await;
+    publish_at(&app, &["before"], "p.approved", 0).await;
+    assert!(round(&app, &[]).await.failed.is_some());
+    let waits = |tx: &Tx| {
+        let (step, state, event) = ("approval", "waiting", Some(("p.approved", "{}")));
+        let new = New {
+            workflow: 1,
+            tenant: "t",
+            step,
+            state,
+            event,
+            due: None,
+            owner: None,
+            attempt: 0,
+            result: None,
+            error: None,
+            ended: false,
+        };
+        steps::insert(tx, &new, 1)
+    };
+    change(&app, "r", waits).await.unwrap();
+    clock.advance(1_000);
+    assert_eq!(round(&app, &[]).await.again, Some(3_000));
+    publish_at(&app, &["since"], "p.approved", clock.now()).await;
+    round(&app, &[]).await;
+    assert_eq!(given(path, "r"), ["since"]);
+    app.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn new_subscriber_hears_nothing_old_behind_what_is_new() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, clock) = (folder.path(), Arc::new(ManualClock::at(0)));
+    let app = without_q(path, &clock).await;
+    assert!(round(&app, &["2", "3"]).await.failed.is_some());
+    let s = path.join("plugins/s");
+    std::fs::create_dir_all(s.join("events")).unwrap();
+    let like_q = std::fs::read_to_string(path.join("plugins/q/plugin.json")).unwrap();
+    std::fs::write(s.join("plugin.json"), like_q.replace(r#""id": "q""#, r#""id": "s""#)).unwrap();
+    std::fs::write(s.join("events/got.ts"), "export function handle() {}").unwrap();
+    let report = reload(&app, Wanted::default(), Instant::now()).await.unwrap();
+    assert_eq!(report.changes.len(), 1);
+    round(&app, &["4"]).await;
+    clock.advance(1_000);
+    round(&app, &["5"]).await;
+    assert_eq!(got(path, "s"), ["4", "5"]);
+    app.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn what_was_discarded_and_cleared_does_not_come_again() {
+    let folder = tempfile::tempdir().unwrap();
+    let (path, clock) = (folder.path(), Arc::new(ManualClock::at(0)));
+    let app = without_q(path, &clock).await;
+    assert!(round(&app, &["2"]).await.failed.is_some());
+    let ids: Vec<i64> = (1..9).collect();
+    change(&app, "r", move |tx| deliveries::discard(tx, &ids, 0)).await.unwrap();
+    clock.advance(millis(app.settings.deliveries_kept) + 1);
+    assert!(clear(&app).await.is_err());
+    assert!(got(path, "r").is_empty());
+    round(&app, &[]).await;
+    assert!(got(path, "r").is_empty(), "{:?}", got(path, "r"));
     app.close().await;
 }
