@@ -234,9 +234,10 @@ async fn alone(app: &Arc<App>, name: &str) -> Result<Option<Alone>, Failure> {
 async fn beyond(app: &Arc<App>, name: &str, held: &HeldUp) -> Result<(Vec<Passing>, i64), Failure> {
     if app.database(name).is_shared() && !held.left.is_empty() {
         let (mut found, newest) = waiting(app, name, held.after - REACH, BATCH + held.left.len()).await?;
+        // Those that were left may have taken all the room. Where they have not, another look would miss what came since.
+        let seen_all = found.last().is_none_or(|last| last.id >= held.after);
         found.retain(|event| !held.left.contains(&event.id));
-        // Otherwise those that were left may have taken all the room.
-        if !found.is_empty() {
+        if seen_all || !found.is_empty() {
             return Ok((found, newest));
         }
     }
